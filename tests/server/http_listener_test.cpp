@@ -79,6 +79,7 @@ TEST_F(Listening, APathHasAMostLength) {
   const auto path_of = [&](size_t n) { return folder + std::string(n - folder.size() - 5, 'a') + ".sock"; };
   ASSERT_OK(open({.hosts = {path_of(107)}}));
   EXPECT_TRUE(fs::is_socket(path_of(107)));
+  EXPECT_TRUE(listeners_[0].is_loopback);
   EXPECT_ERROR(open({.hosts = {path_of(108)}}), "108 bytes, limit 107");
 }
 
@@ -105,6 +106,13 @@ TEST_F(Listening, WorksWithDescriptorZero) {
     close_listeners(listeners_);
     EXPECT_FALSE(ClosedInput::is_taken());
   }
+  ASSERT_OK(open({.hosts = {path}}));
+  ::close(std::exchange(listeners_[0].descriptor, -1));
+  listeners_.clear();  // the file stays, without a server
+  ASSERT_TRUE(fs::exists(path));
+  EXPECT_OK(open({.hosts = {path}}));
+  close_listeners(listeners_);
+  EXPECT_FALSE(ClosedInput::is_taken());
 }
 
 // --- servers
@@ -132,8 +140,9 @@ TEST_F(HttpBounds, TheNameOfTheMachineIsAllowed) {
 
 // The client's socket is there before the descriptor is free, so the server's side of the connection gets it.
 TEST_F(HttpBounds, AConnectionMayHaveDescriptorZero) {
+  ClosedInput::give_input();
   start();
-  const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int client = http_detail::open_client_socket(AF_INET);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(server_->port());
@@ -151,6 +160,55 @@ TEST_F(HttpBounds, AConnectionMayHaveDescriptorZero) {
     ::close(client);
     EXPECT_TRUE(wait_until([] { return !ClosedInput::is_taken(); }));
   }
+}
+
+TEST_F(HttpBounds, AClientOfTheLoopbackAddressOfIPv6IsHere) {
+  HttpOptions options;
+  options.hosts = {"::1"};
+  start(std::move(options));
+  const int client = http_detail::open_client_socket(AF_INET6);
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(server_->port());
+  address.sin6_addr = in6addr_loopback;
+  ASSERT_EQ(::connect(client, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  const std::string request = "GET /client HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  ASSERT_EQ(::send(client, request.data(), request.size(), 0), std::ssize(request));
+  std::string answer;
+  char bytes[1024];
+  for (ssize_t n; (n = ::recv(client, bytes, sizeof bytes, 0)) > 0;) answer.append(bytes, static_cast<size_t>(n));
+  ::close(client);
+  EXPECT_TRUE(answer.ends_with("\r\n::1 0 here")) << answer;
+}
+
+TEST_F(HttpBounds, IdleConnectionsMakeRoomAgainAndAgain) {
+  HttpOptions options;
+  options.limits.n_connections = 3;
+  start(std::move(options));
+  std::vector<HttpClient> clients;
+  for (int i = 0; i < 12; ++i) {
+    clients.push_back(connect());
+    ASSERT_TRUE(clients.back().get("/health")) << i;
+    ASSERT_EQ(clients.back().read_answer().status, 200) << i;
+    EXPECT_TRUE(wait_until([&] { return server_->counts().n_idle == std::min(i + 1, 3); }));
+  }
+  EXPECT_EQ(server_->counts().n_refused, 0u);
+}
+
+TEST_F(HttpBounds, ARefusedConnectionIsNoRequest) {
+  HttpOptions options;
+  options.limits.n_connections = 1;
+  start(std::move(options));
+  HttpClient first = connect();
+  ASSERT_TRUE(first.get("/hold"));
+  const auto exchange = next_exchange();
+  HttpClient second = connect();
+  EXPECT_EQ(second.read_answer().status, 503);
+  EXPECT_EQ(server_->counts().n_refused, 1u);
+  second.close();
+  exchange->answer({.body = "x"});
+  EXPECT_EQ(first.read_answer().body, "x");
+  EXPECT_EQ(finished_statuses(1), std::vector<int>{200});
 }
 
 TEST_F(HttpBounds, CountsAreThoseOfThePhases) {

@@ -18,6 +18,10 @@ class ClosedInput {
     ::close(kept_);
   }
 
+  /// Gives the process a standard input if it has none, so that what it opens next has another descriptor.
+  static void give_input() {
+    if (!is_taken()) static_cast<void>(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
   /// Whether a file has the descriptor of the standard input.
   static bool is_taken() { return ::fcntl(STDIN_FILENO, F_GETFD) >= 0; }
 

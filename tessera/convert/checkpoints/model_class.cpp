@@ -28,6 +28,22 @@ constexpr TensorRule kDecoderRules[] = {
     {"model.layers.{i}.mlp.gate_proj.{}", "blk.{i}.ffn_gate.{}"},
     {"model.layers.{i}.mlp.up_proj.{}", "blk.{i}.ffn_up.{}"},
     {"model.layers.{i}.mlp.down_proj.{}", "blk.{i}.ffn_down.{}"},
+    // Experts are tensors of their own, or already stacked with gate and up in one.
+    {"model.layers.{i}.mlp.gate.weight", "blk.{i}.ffn_gate_inp.weight"},
+    {"model.layers.{i}.mlp.gate.e_score_correction_bias", "blk.{i}.exp_probs_b.bias"},
+    {"model.layers.{i}.mlp.experts.{e}.gate_proj.weight", "blk.{i}.ffn_gate_exps.weight"},
+    {"model.layers.{i}.mlp.experts.{e}.up_proj.weight", "blk.{i}.ffn_up_exps.weight"},
+    {"model.layers.{i}.mlp.experts.{e}.down_proj.weight", "blk.{i}.ffn_down_exps.weight"},
+    {"model.layers.{i}.mlp.experts.gate_up_proj", "blk.{i}.ffn_gate_exps.weight", Change::first_half},
+    {"model.layers.{i}.mlp.experts.gate_up_proj", "blk.{i}.ffn_up_exps.weight", Change::second_half},
+    {"model.layers.{i}.mlp.experts.down_proj", "blk.{i}.ffn_down_exps.weight"},
+    {"model.layers.{i}.mlp.shared_expert.gate_proj.weight", "blk.{i}.ffn_gate_shexp.weight"},
+    {"model.layers.{i}.mlp.shared_expert.up_proj.weight", "blk.{i}.ffn_up_shexp.weight"},
+    {"model.layers.{i}.mlp.shared_expert.down_proj.weight", "blk.{i}.ffn_down_shexp.weight"},
+    {"model.layers.{i}.mlp.shared_expert_gate.weight", "blk.{i}.ffn_gate_inp_shexp.weight"},
+    {"model.layers.{i}.mlp.shared_experts.gate_proj.weight", "blk.{i}.ffn_gate_shexp.weight"},
+    {"model.layers.{i}.mlp.shared_experts.up_proj.weight", "blk.{i}.ffn_up_shexp.weight"},
+    {"model.layers.{i}.mlp.shared_experts.down_proj.weight", "blk.{i}.ffn_down_shexp.weight"},
 };
 
 // Names may have other parts before and after these.

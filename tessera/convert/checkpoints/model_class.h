@@ -51,7 +51,7 @@ struct ModelClass {
   Result<> (*finish)(ModelDraft& draft) = nullptr;          // what no row can say
 };
 
-/// The names of the layers of most decoders: norms before attention and FFN, q, k, v and a gated FFN, unchanged.
+/// The names of the layers of most decoders: norms before attention and FFN, q, k, v and a gated FFN, or experts.
 std::span<const TensorRule> decoder_rules();
 
 /// The row of a config's class. Errors: unsupported (none of this name fits); those of reading the config.

@@ -1,4 +1,4 @@
-// Qwen 2 and 3, dense and with experts. Experts are tensors of their own, or already stacked with gate and up in one.
+// Qwen 2 and 3, dense and with experts.
 #include "tessera/convert/checkpoints/model_class.h"
 
 namespace tessera::convert {
@@ -8,17 +8,6 @@ namespace {
 constexpr TensorRule kQwenRules[] = {
     {"model.layers.{i}.self_attn.q_norm.weight", "blk.{i}.attn_q_norm.weight"},
     {"model.layers.{i}.self_attn.k_norm.weight", "blk.{i}.attn_k_norm.weight"},
-    {"model.layers.{i}.mlp.gate.weight", "blk.{i}.ffn_gate_inp.weight"},
-    {"model.layers.{i}.mlp.experts.{e}.gate_proj.weight", "blk.{i}.ffn_gate_exps.weight"},
-    {"model.layers.{i}.mlp.experts.{e}.up_proj.weight", "blk.{i}.ffn_up_exps.weight"},
-    {"model.layers.{i}.mlp.experts.{e}.down_proj.weight", "blk.{i}.ffn_down_exps.weight"},
-    {"model.layers.{i}.mlp.experts.gate_up_proj", "blk.{i}.ffn_gate_exps.weight", Change::first_half},
-    {"model.layers.{i}.mlp.experts.gate_up_proj", "blk.{i}.ffn_up_exps.weight", Change::second_half},
-    {"model.layers.{i}.mlp.experts.down_proj", "blk.{i}.ffn_down_exps.weight"},
-    {"model.layers.{i}.mlp.shared_expert.gate_proj.weight", "blk.{i}.ffn_gate_shexp.weight"},
-    {"model.layers.{i}.mlp.shared_expert.up_proj.weight", "blk.{i}.ffn_up_shexp.weight"},
-    {"model.layers.{i}.mlp.shared_expert.down_proj.weight", "blk.{i}.ffn_down_shexp.weight"},
-    {"model.layers.{i}.mlp.shared_expert_gate.weight", "blk.{i}.ffn_gate_inp_shexp.weight"},
 };
 
 constexpr KeyRow kQwen2Keys[] = {

@@ -131,6 +131,7 @@ Result<> Conversion::make_header(std::optional<FileType> file_type, const Vocabu
   TESSERA_TRY(unpack_tensors(checkpoint_, config_));
   TESSERA_TRY(draft_model(*model_class, checkpoint_.tensors(), draft));
   TESSERA_TRY(untie(tensors, model_class->is_head_tied));
+  builder.set(keys::kSizeLabel, size_label(tensors));
   const DType wanted = file_type ? info(*file_type).dtype : main_type_of(tensors);
   is_unquantized_ = is_float_of_16_or_32_bits(wanted);
   const FileType named = kept_type_of(tensors).value_or(file_type.value_or(*file_type_of(wanted)));

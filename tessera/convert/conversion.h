@@ -27,6 +27,13 @@ class Conversion {
   static Result<std::unique_ptr<Conversion>> open(const std::string& path, std::optional<FileType> file_type,
                                                   const VocabularySource& vocabulary = {});
 
+  /// Reads a LoRA adapter: a folder with adapter_config.json, or its file of tensors. Without a type, matrices have
+  /// that of the adapter if all have the same of F32, F16 and BF16, else F32. base: the folder with the config.json of
+  /// the model that the adapter is for. Errors: invalid_argument (another type); those of read_lora_settings() and
+  /// draft_lora().
+  static Result<std::unique_ptr<Conversion>> open_adapter(const std::string& path, const std::string& base,
+                                                          std::optional<FileType> file_type);
+
   const Checkpoint& checkpoint() const { return checkpoint_; }
   const HubConfig& config() const { return config_; }
   const ModelFiles& files() const { return *files_; }
@@ -44,6 +51,7 @@ class Conversion {
   Conversion(Checkpoint checkpoint, HubConfig config)
       : checkpoint_(std::move(checkpoint)), config_(std::move(config)) {}
   Result<> make_header(std::optional<FileType> file_type, const VocabularySource& vocabulary);
+  Result<> make_adapter_header(std::optional<FileType> file_type);
   Result<> untie(std::vector<ConvertedTensor>& tensors, bool is_tied_by_class);
 
   Checkpoint checkpoint_;

@@ -109,6 +109,18 @@ TEST_F(CheckpointFolder, PyTorchFilesAreReadWhereThereIsNoSafetensors) {
   EXPECT_EQ(value_of(indexed, "w"), 5);
 }
 
+TEST_F(CheckpointFolder, AnAdapterIsReadWhereThereIsNoModel) {
+  const std::string tensors = floats_file({{"a", 1}});
+  const auto first_of = [&](const NamedFiles& files) {
+    const auto checkpoint = Checkpoint::open(write(files));
+    return checkpoint ? checkpoint->paths().at(0).substr(folder_.string().size()) : checkpoint.error().message();
+  };
+  EXPECT_EQ(first_of({{"adapter_model.bin", "x"}, {"adapter_model.safetensors", tensors}}),
+            "/adapter_model.safetensors");
+  EXPECT_EQ(first_of({{"adapter_model.bin", tensors}}), "/adapter_model.bin");
+  EXPECT_EQ(first_of({{"adapter_model.safetensors", "x"}, {"model.safetensors", tensors}}), "/model.safetensors");
+}
+
 TEST_F(CheckpointFolder, OneFileIsACheckpointInItsFolder) {
   const std::string path = write({{"some.safetensors", floats_file({{"a", 1}})}, {"config.json", R"({"x":[1,2]})"}});
   ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(path + "/some.safetensors"));
@@ -132,7 +144,8 @@ TEST_F(CheckpointFolder, ContradictionsAreRefused) {
   };
   const std::string name = "/model.safetensors.index.json: ";
   EXPECT_EQ(refusal_of({{"readme", "x"}}),
-            ": no tensors: neither model*.safetensors nor pytorch_model*.bin nor consolidated.*.pth");
+            ": no tensors: neither model*.safetensors nor pytorch_model*.bin nor consolidated.*.pth nor "
+            "adapter_model.safetensors");
   EXPECT_EQ(refusal_of({{"model-1.safetensors", one}, {"model-2.safetensors", one}}).substr(0, 53),
             R"(/model-2.safetensors: tensor "a" is also in )" + folder_.string().substr(0, 9));
   EXPECT_EQ(refusal_of({{"model.safetensors", "garbage"}}),

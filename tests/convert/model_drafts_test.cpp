@@ -179,8 +179,6 @@ TEST(ModelDrafts, NemotronStatesItsScaling) {
 TEST(ModelDrafts, ClassesThatLackAPartRefuseIt) {
   expect_in(draft("Cohere2ForCausalLM", R"("vocab_size": 1)", {{"model.norm.bias", {1}}}).error,
             "output_norm.bias has a place in no model of cohere2");
-  expect_in(draft("Glm4ForCausalLM", R"("rope_scaling": {"type": "mrope", "mrope_section": [1]})", {}).error,
-            "rope of several sections is not converted for glm4");
 }
 
 TEST(ModelDrafts, DeepseekCutsKeysAndValues) {
@@ -318,6 +316,138 @@ TEST(ModelDrafts, PartsForImagesAreLeftOut) {
   EXPECT_EQ(made.error, "");
   ASSERT_EQ(made.tensors.size(), 1u);
   EXPECT_EQ(made.of("output_norm.weight"), (Floats{4}));
+}
+
+// Four rows of each head are rotated; pairs of rows become halves. The other rows stay.
+TEST(ModelDrafts, SectionsOfRopeWantHalvesInGlm4) {
+  const std::string plain = R"("num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 6, "hidden_size": 12,
+      "partial_rotary_factor": 0.7)";
+  const std::string sections = plain + R"(, "rope_parameters": {"mrope_section": [1, 1]})";
+  const std::string q = "model.layers.0.self_attn.q_proj.", k = "model.layers.0.self_attn.k_proj.";
+  const std::vector<DraftTensor> tensors = {{q + "weight", {12, 1}}, {q + "bias", {12}}, {k + "weight", {6, 2}}};
+  Drafted made = draft("Glm4ForCausalLM", sections, tensors);
+  EXPECT_EQ(made.error, "");
+  EXPECT_EQ(made.of("blk.0.attn_q.weight"), (Floats{0, 2, 1, 3, 4, 5, 6, 8, 7, 9, 10, 11}));
+  EXPECT_EQ(made.of("blk.0.attn_q.bias"), (Floats{12, 14, 13, 15, 16, 17, 18, 20, 19, 21, 22, 23}));
+  EXPECT_EQ(made.of("blk.0.attn_k.weight"), (Floats{24, 25, 28, 29, 26, 27, 30, 31, 32, 33, 34, 35}));
+  expect_in(made.keys, "glm4.rope.dimension_sections=[1, 1, 0, 0]");
+  made = draft("Glm4ForCausalLM", plain, tensors);
+  EXPECT_EQ(made.of("blk.0.attn_q.weight"), (Floats{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+  made = draft("Glm4MoeForCausalLM", sections + R"(, "moe_intermediate_size": 1)", tensors);
+  EXPECT_EQ(made.of("blk.0.attn_q.weight"), (Floats{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(draft("Glm4ForCausalLM", R"("num_attention_heads": 1, "head_dim": 4, "partial_rotary_factor": 1,
+      "rope_scaling": {"mrope_section": [1]})",
+                  {{q + "bias", {4}}})
+                .of("blk.0.attn_q.bias"),
+            (Floats{0, 2, 1, 3}));
+  expect_in(draft("Glm4ForCausalLM", sections, {{q + "bias", {11}}}).error,
+            "want 2 heads of 6 rows, 4 of them rotated");
+  expect_in(draft("Glm4ForCausalLM", sections, {{q + "bias", {6}}}).error, "want 2 heads of 6 rows");
+  expect_in(draft("Glm4ForCausalLM", R"("num_attention_heads": 1, "head_dim": 4, "partial_rotary_factor": 0.25,
+      "rope_scaling": {"mrope_section": [1]})",
+                  {{q + "bias", {4}}})
+                .error,
+            "1 of them rotated");
+  expect_in(draft("Glm4ForCausalLM", R"("num_attention_heads": 1, "head_dim": 4, "partial_rotary_factor": 0.75,
+      "rope_scaling": {"mrope_section": [1]})",
+                  {{q + "bias", {4}}})
+                .error,
+            "3 of them rotated");
+  expect_in(draft("Glm4ForCausalLM", R"("num_attention_heads": 1, "head_dim": 4, "partial_rotary_factor": 1.5,
+      "rope_scaling": {"mrope_section": [1]})",
+                  {{q + "bias", {4}}})
+                .error,
+            "6 of them rotated");
+}
+
+TEST(ModelDrafts, TheOnlyExpertOfJambaIsAPlainFfn) {
+  const auto up = [](int layer, int expert) {
+    return DraftTensor{
+        "model.layers." + std::to_string(layer) + ".feed_forward.experts." + std::to_string(expert) + ".up_proj.weight",
+        {2, 2}};
+  };
+  const std::string members = R"("num_hidden_layers": 2, "num_attention_heads": 1, "hidden_size": 2)";
+  const Drafted made = draft("JambaForCausalLM", members, {up(0, 0), up(1, 0), up(1, 1)});
+  EXPECT_EQ(made.error, "");
+  EXPECT_EQ(made.of("blk.0.ffn_up.weight"), (Floats{0, 1, 2, 3}));
+  ASSERT_EQ(made.tensors.size(), 2u);
+  EXPECT_EQ(made.tensors[0].shape, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(made.of("blk.1.ffn_up_exps.weight").size(), 8u);
+  EXPECT_EQ(draft("JambaForCausalLM", members, {up(1, 0)}).tensors[0].name, "blk.1.ffn_up_exps.weight");
+  const std::string other = members + R"(, "expert_layer_period": 3, "expert_layer_offset": 0)";
+  EXPECT_EQ(draft("JambaForCausalLM", other, {up(0, 0), up(1, 0)}).tensors[1].name, "blk.1.ffn_up.weight");
+  EXPECT_EQ(draft("JambaForCausalLM", other, {up(0, 0), up(1, 0)}).tensors[0].name, "blk.0.ffn_up_exps.weight");
+  expect_in(draft("JambaForCausalLM", members, {up(0, 0), up(0, 1)}).error,
+            "blk.0.ffn_up_exps.weight: 2 experts, and expert_layer_period says that layer 0 has none");
+}
+
+// Names of the authors' own code. Their matrices of low rank are transposed, and the first layer has no v of its own.
+TEST(ModelDrafts, OriginalNamesOfRwkv7) {
+  const std::string members = R"("num_hidden_layers": 2, "hidden_size": 2, "intermediate_size": 8,
+      "decay_low_rank_dim": 3, "a_low_rank_dim": 3, "v_low_rank_dim": 3, "gate_low_rank_dim": 3)";
+  const Drafted made = draft("RWKV7ForCausalLM", members,
+                             {{"blocks.0.att.a1", {2, 3}},
+                              {"blocks.0.att.a0", {1, 1, 2}},
+                              {"blocks.0.att.v1", {2, 3}},
+                              {"blocks.1.att.v2", {3, 2}},
+                              {"blocks.1.att.r_k", {1, 2}},
+                              {"blocks.0.ln0.bias", {2}},
+                              {"emb.weight", {2, 2}},
+                              {"blocks.1.ffn.x_k", {1, 1, 2}}});
+  EXPECT_EQ(made.error, "");
+  EXPECT_EQ(made.of("blk.0.time_mix_a1.weight"), (Floats{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(made.of("blk.0.time_mix_v1.weight"), (Floats{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(made.of("blk.0.time_mix_v0.weight"), (Floats{6, 7}));
+  EXPECT_EQ(made.of("blk.1.time_mix_v2.weight"), (Floats{14, 16, 18, 15, 17, 19}));
+  EXPECT_EQ(made.of("blk.1.time_mix_r_k.weight"), (Floats{20, 21}));
+  EXPECT_EQ(made.of("token_embd_norm.bias"), (Floats{22, 23}));
+  EXPECT_EQ(made.of("token_embd.weight").size(), 4u);
+  EXPECT_EQ(made.of("blk.1.channel_mix_lerp_k.weight"), (Floats{28, 29}));
+  for (const ConvertedTensor& tensor : made.tensors) {
+    if (tensor.name != "blk.1.channel_mix_lerp_k.weight") continue;
+    EXPECT_EQ(tensor.shape.size(), 1u);
+  }
+}
+
+// The head of a reranker is the rows of its two answers.
+TEST(ModelDrafts, RerankersOfQwenHaveTwoRows) {
+  const std::string tokenizer = R"({"model": {"vocab": {"a": 0, "no": 1, "yes": 3, "b": 2}}})";
+  const std::vector<DraftTensor> tied = {{"model.embed_tokens.weight", {4, 2}}};
+  const std::vector<DraftTensor> untied = {{"model.embed_tokens.weight", {4, 2}}, {"lm_head.weight", {4, 2}}};
+  const char* const members = R"("hidden_size": 2, "num_attention_heads": 1)";
+  const SmallFiles card = {{"tokenizer.json", tokenizer}, {"README.md", "---\na: b\n---\n# Qwen3-Reranker-0.6B\n"}};
+  Drafted made = draft("Qwen3ForCausalLM", members, tied, card);
+  EXPECT_EQ(made.error, "");
+  EXPECT_EQ(made.of("cls.output.weight"), (Floats{6, 7, 2, 3}));
+  EXPECT_EQ(made.of("token_embd.weight").size(), 8u);
+  expect_in(made.keys, "qwen3.pooling_type=4 ");
+  expect_in(made.keys, "qwen3.classifier.output_labels=[\"yes\", \"no\"] ");
+  expect_in(made.keys, "tokenizer.chat_template.rerank=\"<|im_start|>system");
+  made = draft("Qwen3ForCausalLM", members, untied, card);
+  EXPECT_EQ(made.of("cls.output.weight"), (Floats{14, 15, 10, 11}));
+  EXPECT_TRUE(made.of("output.weight").empty());
+  made =
+      draft("Qwen3ForCausalLM", members, untied, {{"tokenizer.json", tokenizer}, {"README.md", "a # Qwen3-Reranker"}});
+  EXPECT_TRUE(made.of("cls.output.weight").empty());
+  EXPECT_EQ(made.of("output.weight").size(), 8u);
+  expect_not_in(made.keys, "pooling_type");
+  made = draft("Qwen3ForSequenceClassification", members, tied, {{"tokenizer.json", tokenizer}});
+  EXPECT_EQ(made.of("cls.output.weight"), (Floats{6, 7, 2, 3}));
+}
+
+TEST(ModelDrafts, RerankersWithoutTheirAnswersAreRefused) {
+  const std::vector<DraftTensor> tied = {{"model.embed_tokens.weight", {4, 2}}};
+  const auto refused = [&](const SmallFiles& files, const std::vector<DraftTensor>& tensors) {
+    return draft("Qwen3ForSequenceClassification", R"("num_attention_heads": 1)", tensors, files).error;
+  };
+  for (const char* tokenizer : {R"({"model": {"vocab": {"no": 1}}})", R"({"model": {"vocab": {"yes": -1}}})", "{}",
+                                "[]", R"({"model": {"vocab": {"yes": 3000000000}}})", R"({"model": 1})"})
+    expect_in(refused({{"tokenizer.json", tokenizer}}, tied),
+              "/tokenizer.json: no token yes, which a reranker answers");
+  expect_in(refused({}, tied), "no token yes");
+  const SmallFiles far = {{"tokenizer.json", R"({"model": {"vocab": {"yes": 4, "no": 0}}})"}};
+  expect_in(refused(far, tied), "no part of 1 from 4 on");
+  expect_in(refused(far, {{"model.norm.weight", {2}}}), "no head, of which a reranker has two rows");
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // Mamba 1 and 2, and Jamba, which has attention in some layers.
+#include <string>
+
 #include "tessera/convert/checkpoints/mamba_pieces.h"
 #include "tessera/convert/checkpoints/model_class.h"
+#include "tessera/convert/mix.h"
 
 namespace tessera::convert {
 
@@ -99,6 +102,28 @@ Result<> add_jamba_heads(ModelDraft& draft) {
   return {};
 }
 
+// Layers without a router may have their FFN as that of expert 0.
+Result<> name_only_experts(ModelDraft& draft) {
+  constexpr std::string_view kStack = "_exps.weight", kWeight = ".weight";
+  TESSERA_ASSIGN(const auto period, draft.config.integer({"expert_layer_period"}, 1, kMaxLayers));
+  TESSERA_ASSIGN(const auto offset, draft.config.integer({"expert_layer_offset"}, 0, kMaxLayers));
+  for (ConvertedTensor& tensor : draft.tensors) {
+    const int64_t layer = layer_of(tensor.name);
+    if (!tensor.name.ends_with(kStack) || layer % period.value_or(2) == offset.value_or(1)) continue;
+    if (tensor.shape[0] != 1)
+      return fail(ErrorCode::mismatch, "{}: {} experts, and expert_layer_period says that layer {} has none",
+                  tensor.name, tensor.shape[0], layer);
+    tensor.name.replace(tensor.name.size() - kStack.size(), kStack.size(), kWeight);
+    tensor.shape.erase(tensor.shape.begin());
+  }
+  return {};
+}
+
+Result<> finish_jamba(ModelDraft& draft) {
+  TESSERA_TRY(name_only_experts(draft));
+  return add_jamba_heads(draft);
+}
+
 constexpr ModelClass kMambaClasses[] = {
     {.names = "MambaForCausalLM MambaLMHeadModel",
      .architecture = "mamba",
@@ -120,7 +145,7 @@ constexpr ModelClass kMambaClasses[] = {
      .architecture = "jamba",
      .rules = kJambaRules,
      .keys = kJambaKeys,
-     .finish = add_jamba_heads},
+     .finish = finish_jamba},
 };
 
 }  // namespace

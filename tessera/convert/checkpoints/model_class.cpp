@@ -28,6 +28,22 @@ constexpr TensorRule kDecoderRules[] = {
     {"model.layers.{i}.mlp.gate_proj.{}", "blk.{i}.ffn_gate.{}"},
     {"model.layers.{i}.mlp.up_proj.{}", "blk.{i}.ffn_up.{}"},
     {"model.layers.{i}.mlp.down_proj.{}", "blk.{i}.ffn_down.{}"},
+    // Experts are tensors of their own, or already stacked with gate and up in one.
+    {"model.layers.{i}.mlp.gate.weight", "blk.{i}.ffn_gate_inp.weight"},
+    {"model.layers.{i}.mlp.gate.e_score_correction_bias", "blk.{i}.exp_probs_b.bias"},
+    {"model.layers.{i}.mlp.experts.{e}.gate_proj.weight", "blk.{i}.ffn_gate_exps.weight"},
+    {"model.layers.{i}.mlp.experts.{e}.up_proj.weight", "blk.{i}.ffn_up_exps.weight"},
+    {"model.layers.{i}.mlp.experts.{e}.down_proj.weight", "blk.{i}.ffn_down_exps.weight"},
+    {"model.layers.{i}.mlp.experts.gate_up_proj", "blk.{i}.ffn_gate_exps.weight", Change::first_half},
+    {"model.layers.{i}.mlp.experts.gate_up_proj", "blk.{i}.ffn_up_exps.weight", Change::second_half},
+    {"model.layers.{i}.mlp.experts.down_proj", "blk.{i}.ffn_down_exps.weight"},
+    {"model.layers.{i}.mlp.shared_expert.gate_proj.weight", "blk.{i}.ffn_gate_shexp.weight"},
+    {"model.layers.{i}.mlp.shared_expert.up_proj.weight", "blk.{i}.ffn_up_shexp.weight"},
+    {"model.layers.{i}.mlp.shared_expert.down_proj.weight", "blk.{i}.ffn_down_shexp.weight"},
+    {"model.layers.{i}.mlp.shared_expert_gate.weight", "blk.{i}.ffn_gate_inp_shexp.weight"},
+    {"model.layers.{i}.mlp.shared_experts.gate_proj.weight", "blk.{i}.ffn_gate_shexp.weight"},
+    {"model.layers.{i}.mlp.shared_experts.up_proj.weight", "blk.{i}.ffn_up_shexp.weight"},
+    {"model.layers.{i}.mlp.shared_experts.down_proj.weight", "blk.{i}.ffn_down_shexp.weight"},
 };
 
 // Names may have other parts before and after these.
@@ -63,16 +79,6 @@ std::string without_cut_parts(std::string name) {
   return name;
 }
 
-std::vector<CheckpointTensor> kept_tensors(std::span<const CheckpointTensor> sources) {
-  std::vector<CheckpointTensor> kept;
-  for (const CheckpointTensor& source : sources) {
-    if (is_dropped(source.tensor.name)) continue;
-    kept.push_back(source);
-    kept.back().tensor.name = without_cut_parts(source.tensor.name);
-  }
-  return kept;
-}
-
 std::vector<const ModelClass*> collect_classes() {
   std::vector<const ModelClass*> classes;
   const auto add = [&](std::span<const ModelClass> rows) {
@@ -103,6 +109,16 @@ bool ModelDraft::has_tensor(std::string_view name) const {
 
 std::span<const TensorRule> decoder_rules() { return kDecoderRules; }
 
+std::vector<CheckpointTensor> kept_tensors(std::span<const CheckpointTensor> sources) {
+  std::vector<CheckpointTensor> kept;
+  for (const CheckpointTensor& source : sources) {
+    if (is_dropped(source.tensor.name)) continue;
+    kept.push_back(source);
+    kept.back().tensor.name = without_cut_parts(source.tensor.name);
+  }
+  return kept;
+}
+
 std::span<const ModelClass* const> all_model_classes() {
   static const std::vector<const ModelClass*> classes = collect_classes();
   return classes;
@@ -119,16 +135,22 @@ Result<const ModelClass*> find_model_class(const HubConfig& config) {
               text::quote_text(config.class_name()));
 }
 
-Result<> draft_model(const ModelClass& model_class, std::span<const CheckpointTensor> sources, ModelDraft& draft) {
-  RuleFacts facts{.config = &draft.config, .prefix = model_class.prefix};
-  TESSERA_ASSIGN(facts.heads.q, heads_of(draft.config));
-  TESSERA_ASSIGN(facts.heads.kv, kv_heads_of(draft.config));
-  TESSERA_ASSIGN(facts.n_layers, layers_of(draft.config));
-  facts.drops_later_layers = model_class.later_layers == LaterLayers::dropped;
-  std::vector<TensorRule> rules(model_class.rules.begin(), model_class.rules.end());
+Result<ClassRules> rules_of(const ModelClass& model_class, const HubConfig& config) {
+  ClassRules result{.facts = {.config = &config, .prefix = model_class.prefix}};
+  TESSERA_ASSIGN(result.facts.heads.q, heads_of(config));
+  TESSERA_ASSIGN(result.facts.heads.kv, kv_heads_of(config));
+  TESSERA_ASSIGN(result.facts.n_layers, layers_of(config));
+  result.facts.drops_later_layers = model_class.later_layers == LaterLayers::dropped;
+  std::vector<TensorRule>& rules = result.rules;
+  rules.assign(model_class.rules.begin(), model_class.rules.end());
   rules.insert(rules.end(), model_class.shared_rules.begin(), model_class.shared_rules.end());
   if (model_class.is_decoder) rules.insert(rules.end(), std::begin(kDecoderRules), std::end(kDecoderRules));
-  TESSERA_ASSIGN(draft.tensors, apply_rules(kept_tensors(sources), rules, facts));
+  return result;
+}
+
+Result<> draft_model(const ModelClass& model_class, std::span<const CheckpointTensor> sources, ModelDraft& draft) {
+  TESSERA_ASSIGN(const ClassRules rules, rules_of(model_class, draft.config));
+  TESSERA_ASSIGN(draft.tensors, apply_rules(kept_tensors(sources), rules.rules, rules.facts));
   std::vector<KeyRow> rows(model_class.keys.begin(), model_class.keys.end());
   for (const KeyRow& row : model_class.shared_keys)
     if (std::ranges::find(model_class.keys, row.key, &KeyRow::key) == model_class.keys.end()) rows.push_back(row);

@@ -51,12 +51,23 @@ struct ModelClass {
   Result<> (*finish)(ModelDraft& draft) = nullptr;          // what no row can say
 };
 
-/// The names of the layers of most decoders: norms before attention and FFN, q, k, v and a gated FFN, unchanged.
+/// The names of the layers of most decoders: norms before attention and FFN, q, k, v and a gated FFN, or experts.
 std::span<const TensorRule> decoder_rules();
 
 /// The row of a config's class. Errors: unsupported (none of this name fits); those of reading the config.
 Result<const ModelClass*> find_model_class(const HubConfig& config);
 std::span<const ModelClass* const> all_model_classes();
+
+/// The rules of a class in their order, and what they depend on. The config must outlive it.
+struct ClassRules {
+  std::vector<TensorRule> rules{};
+  RuleFacts facts{};
+};
+Result<ClassRules> rules_of(const ModelClass& model_class, const HubConfig& config);
+
+/// The tensors that rules are for, under the names that they have in models of text alone: no towers for images and
+/// sound, no masks.
+std::vector<CheckpointTensor> kept_tensors(std::span<const CheckpointTensor> sources);
 
 /// The tensors and keys of a model. Errors: those of apply_rules() and add_keys(), and of the class.
 Result<> draft_model(const ModelClass& model_class, std::span<const CheckpointTensor> sources, ModelDraft& draft);

@@ -1,24 +1,23 @@
-// Qwen 2 and 3, dense and with experts. Experts are tensors of their own, or already stacked with gate and up in one.
+// Qwen 2 and 3, dense and with experts.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
 #include "tessera/convert/checkpoints/model_class.h"
+#include "tessera/convert/model_card.h"
+#include "tessera/convert/source/views.h"
+#include "tessera/gguf/keys.h"
 
 namespace tessera::convert {
 
 namespace {
 
+constexpr uint32_t kRankPooling = 4;
+
 constexpr TensorRule kQwenRules[] = {
     {"model.layers.{i}.self_attn.q_norm.weight", "blk.{i}.attn_q_norm.weight"},
     {"model.layers.{i}.self_attn.k_norm.weight", "blk.{i}.attn_k_norm.weight"},
-    {"model.layers.{i}.mlp.gate.weight", "blk.{i}.ffn_gate_inp.weight"},
-    {"model.layers.{i}.mlp.experts.{e}.gate_proj.weight", "blk.{i}.ffn_gate_exps.weight"},
-    {"model.layers.{i}.mlp.experts.{e}.up_proj.weight", "blk.{i}.ffn_up_exps.weight"},
-    {"model.layers.{i}.mlp.experts.{e}.down_proj.weight", "blk.{i}.ffn_down_exps.weight"},
-    {"model.layers.{i}.mlp.experts.gate_up_proj", "blk.{i}.ffn_gate_exps.weight", Change::first_half},
-    {"model.layers.{i}.mlp.experts.gate_up_proj", "blk.{i}.ffn_up_exps.weight", Change::second_half},
-    {"model.layers.{i}.mlp.experts.down_proj", "blk.{i}.ffn_down_exps.weight"},
-    {"model.layers.{i}.mlp.shared_expert.gate_proj.weight", "blk.{i}.ffn_gate_shexp.weight"},
-    {"model.layers.{i}.mlp.shared_expert.up_proj.weight", "blk.{i}.ffn_up_shexp.weight"},
-    {"model.layers.{i}.mlp.shared_expert.down_proj.weight", "blk.{i}.ffn_down_shexp.weight"},
-    {"model.layers.{i}.mlp.shared_expert_gate.weight", "blk.{i}.ffn_gate_inp_shexp.weight"},
 };
 
 constexpr KeyRow kQwen2Keys[] = {
@@ -42,10 +41,68 @@ constexpr KeyRow kQwen2MoeKeys[] = {
     {"expert_shared_feed_forward_length", "shared_expert_intermediate_size"},
 };
 
+// A question to a reranker, as its model card states it. The server fills in {query} and {document}.
+constexpr std::string_view kRerankTemplate =
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
+    "provided. "
+    "Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n<Instruct>: Given a web search "
+    "query, retrieve relevant passages that answer the query\n<Query>: {query}\n<Document>: {document}<|im_end|>\n"
+    "<|im_start|>assistant\n<think>\n\n</think>\n\n";
+
+Result<int64_t> id_of_word(const ModelDraft& draft, const char* word) {
+  TESSERA_ASSIGN(const std::optional<Json> tokenizer, draft.checkpoint.read_json_file("tokenizer.json"));
+  const Json none = Json::object();
+  const Json model = tokenizer && tokenizer->is_object() ? tokenizer->value("model", none) : none;
+  const Json vocabulary = model.is_object() ? model.value("vocab", none) : none;
+  const auto id = vocabulary.is_object() ? vocabulary.find(word) : vocabulary.end();
+  if (!vocabulary.is_object() || id == vocabulary.end() || !id->is_number_unsigned() || *id > INT32_MAX)
+    return fail(ErrorCode::not_found, "{}/tokenizer.json: no token {}, which a reranker answers with",
+                draft.checkpoint.folder(), word);
+  return id->get<int64_t>();
+}
+
+// A reranker is a model whose answer is "yes" or "no", so the rows of these two are all that is wanted of its head.
+Result<> make_reranker(ModelDraft& draft) {
+  const char* const words[] = {"yes", "no"};
+  const auto name = draft.has_tensor("output.weight") ? "output.weight" : "token_embd.weight";
+  const auto head = std::ranges::find(draft.tensors, name, &ConvertedTensor::name);
+  if (head == draft.tensors.end())
+    return fail(ErrorCode::not_found, "{}: no head, of which a reranker has two rows", draft.checkpoint.folder());
+  ConvertedTensor answers{.name = "cls.output.weight", .shape = head->shape};
+  answers.shape[0] = std::ssize(words);
+  for (const char* const word : words) {
+    TESSERA_ASSIGN(const int64_t id, id_of_word(draft, word));
+    TESSERA_ASSIGN(StoredTensor row, part_of(head->parts[0].view, 0, id, 1));
+    answers.parts.push_back({head->parts[0].file, std::move(row)});
+  }
+  std::erase_if(draft.tensors, [](const ConvertedTensor& tensor) { return tensor.name == "output.weight"; });
+  draft.tensors.push_back(std::move(answers));
+  draft.builder.set(draft.key("pooling_type"), kRankPooling);
+  draft.builder.set_array(draft.key("classifier.output_labels"), words);
+  draft.builder.set(std::string(keys::kChatTemplate) + ".rerank", kRerankTemplate);
+  return {};
+}
+
+// Rerankers have the class of other models. Only their card tells them apart.
+Result<> finish_qwen3(ModelDraft& draft) {
+  TESSERA_ASSIGN(const std::optional<std::string> card, draft.checkpoint.read_text("README.md", kMaxCardBytes));
+  const bool is_reranker = card && ("\n" + *card).find("\n# Qwen3-Reranker") != std::string::npos;
+  return is_reranker ? make_reranker(draft) : Result<>();
+}
+
 constexpr ModelClass kQwenClasses[] = {
     {.names = "Qwen2ForCausalLM", .architecture = "qwen2", .rules = {}, .keys = kQwen2Keys},
     {.names = "Qwen2MoeForCausalLM", .architecture = "qwen2moe", .rules = kQwenRules, .keys = kQwen2MoeKeys},
-    {.names = "Qwen3ForCausalLM", .architecture = "qwen3", .rules = kQwenRules, .keys = kQwen3Keys},
+    {.names = "Qwen3ForCausalLM",
+     .architecture = "qwen3",
+     .rules = kQwenRules,
+     .keys = kQwen3Keys,
+     .finish = finish_qwen3},
+    {.names = "Qwen3ForSequenceClassification",
+     .architecture = "qwen3",
+     .rules = kQwenRules,
+     .keys = kQwen3Keys,
+     .finish = make_reranker},
     {.names = "Qwen3MoeForCausalLM", .architecture = "qwen3moe", .rules = kQwenRules, .keys = kQwen2MoeKeys},
 };
 

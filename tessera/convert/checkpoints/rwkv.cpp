@@ -1,4 +1,4 @@
-// RWKV 7, in the form of the flash-linear-attention library.
+// RWKV 7, in the form of the flash-linear-attention library, or under the names of its authors' own code.
 #include <utility>
 
 #include "tessera/convert/checkpoints/model_class.h"
@@ -67,6 +67,54 @@ constexpr TensorRule kRwkv7Rules[] = {
     {"model.layers.{i}.ffn.value.weight", "blk.{i}.channel_mix_value.weight"},
 };
 
+// Matrices of low rank are transposed here.
+constexpr TensorRule kOriginalRwkv7Rules[] = {
+    {"head.weight", "output.weight"},
+    {"emb.weight", "token_embd.weight"},
+    {"ln_out.{}", "output_norm.{}"},
+    {"blocks.0.ln0.{}", "token_embd_norm.{}"},
+    {"blocks.{i}.ln1.{}", "blk.{i}.attn_norm.{}"},
+    {"blocks.{i}.ln2.{}", "blk.{i}.attn_norm_2.{}"},
+    {"blocks.{i}.att.x_r", kLerp, Change::same, as_factor, false, 0},
+    {"blocks.{i}.att.x_w", kLerp, Change::same, as_factor, false, 1},
+    {"blocks.{i}.att.x_k", kLerp, Change::same, as_factor, false, 2},
+    {"blocks.{i}.att.x_v", kLerp, Change::same, as_factor, false, 3},
+    {"blocks.{i}.att.x_a", kLerp, Change::same, as_factor, false, 4},
+    {"blocks.{i}.att.x_g", kLerp, Change::same, as_factor, false, 5},
+    {"blocks.{i}.att.w0", "blk.{i}.time_mix_w0.weight", Change::same, flattened},
+    {"blocks.{i}.att.w1", "blk.{i}.time_mix_w1.weight", Change::transpose},
+    {"blocks.{i}.att.w2", "blk.{i}.time_mix_w2.weight", Change::transpose},
+    // Some files have tensors for v in the first layer, which are not used.
+    {"blocks.0.att.v0", "", Change::drop},
+    {"blocks.0.att.v1", "", Change::drop},
+    {"blocks.0.att.v2", "", Change::drop},
+    {"blocks.0.att.a0", "blk.0.time_mix_a0.weight", Change::same, flattened},
+    {"blocks.0.att.a0", "blk.0.time_mix_v0.weight", Change::same, flattened},
+    {"blocks.0.att.a1", "blk.0.time_mix_a1.weight", Change::transpose},
+    {"blocks.0.att.a1", "blk.0.time_mix_v1.weight", Change::transpose},
+    {"blocks.0.att.a2", "blk.0.time_mix_a2.weight", Change::transpose},
+    {"blocks.0.att.a2", "blk.0.time_mix_v2.weight", Change::transpose},
+    {"blocks.{i}.att.a0", "blk.{i}.time_mix_a0.weight", Change::same, flattened},
+    {"blocks.{i}.att.a1", "blk.{i}.time_mix_a1.weight", Change::transpose},
+    {"blocks.{i}.att.a2", "blk.{i}.time_mix_a2.weight", Change::transpose},
+    {"blocks.{i}.att.v0", "blk.{i}.time_mix_v0.weight", Change::same, flattened},
+    {"blocks.{i}.att.v1", "blk.{i}.time_mix_v1.weight", Change::transpose},
+    {"blocks.{i}.att.v2", "blk.{i}.time_mix_v2.weight", Change::transpose},
+    {"blocks.{i}.att.g1", "blk.{i}.time_mix_g1.weight", Change::transpose},
+    {"blocks.{i}.att.g2", "blk.{i}.time_mix_g2.weight", Change::transpose},
+    {"blocks.{i}.att.k_k", "blk.{i}.time_mix_k_k.weight", Change::same, flattened},
+    {"blocks.{i}.att.k_a", "blk.{i}.time_mix_k_a.weight", Change::same, flattened},
+    {"blocks.{i}.att.r_k", "blk.{i}.time_mix_r_k.weight", Change::same, flattened},
+    {"blocks.{i}.att.receptance.weight", "blk.{i}.time_mix_receptance.weight"},
+    {"blocks.{i}.att.key.weight", "blk.{i}.time_mix_key.weight"},
+    {"blocks.{i}.att.value.weight", "blk.{i}.time_mix_value.weight"},
+    {"blocks.{i}.att.output.weight", "blk.{i}.time_mix_output.weight"},
+    {"blocks.{i}.att.ln_x.{}", "blk.{i}.time_mix_ln.{}"},
+    {"blocks.{i}.ffn.x_k", "blk.{i}.channel_mix_lerp_k.weight", Change::same, flattened},
+    {"blocks.{i}.ffn.key.weight", "blk.{i}.channel_mix_key.weight"},
+    {"blocks.{i}.ffn.value.weight", "blk.{i}.channel_mix_value.weight"},
+};
+
 constexpr uint32_t kNoContextLimit = 1u << 20;
 
 constexpr KeyRow kRwkv7Keys[] = {
@@ -90,6 +138,7 @@ constexpr ModelClass kRwkvClasses[] = {
      .architecture = "rwkv7",
      .rules = kRwkv7Rules,
      .keys = kRwkv7Keys,
+     .shared_rules = kOriginalRwkv7Rules,
      .is_decoder = false,
      .has_unused_tensors = true,
      .scaling = RopeScaling::none},

@@ -107,6 +107,11 @@ std::string_view factor_end_of(std::string_view name) {
   return {};
 }
 
+std::string_view without_prefix(std::string_view name, std::string_view prefix) {
+  if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
+  return name;
+}
+
 // Collects the tensors of the result, by their names.
 class Collection {
  public:
@@ -175,6 +180,15 @@ ConvertedTensor computed_tensor(std::string name, std::vector<float> values) {
   return tensor;
 }
 
+std::span<const TensorRule> find_rules(std::string_view name, std::span<const TensorRule> rules,
+                                       std::string_view prefix) {
+  name = without_prefix(name, prefix);
+  const auto first =
+      std::ranges::find_if(rules, [&](const TensorRule& rule) { return match_name(rule.hub, name).has_value(); });
+  const auto end = std::find_if(first, rules.end(), [&](const TensorRule& rule) { return rule.hub != first->hub; });
+  return {first, end};
+}
+
 Result<std::vector<ConvertedTensor>> apply_rules(std::span<const CheckpointTensor> tensors,
                                                  std::span<const TensorRule> rules, const RuleFacts& facts) {
   struct Spare {
@@ -188,22 +202,16 @@ Result<std::vector<ConvertedTensor>> apply_rules(std::span<const CheckpointTenso
     const std::string_view factor_end = factor_end_of(source.tensor.name);
     std::string full_name = source.tensor.name;
     if (!factor_end.empty()) full_name.replace(full_name.size() - factor_end.size(), factor_end.size(), kWeight);
-    std::string_view name = full_name;
-    if (name.starts_with(facts.prefix)) name.remove_prefix(facts.prefix.size());
-    std::string_view fitting;  // the pattern that fits
-    bool is_found = false;
-    for (const TensorRule& rule : rules) {
-      if (is_found && rule.hub != fitting) break;
-      const auto places = match_name(rule.hub, name);
-      if (!places) continue;
-      is_found = true;
-      fitting = rule.hub;
+    const std::span<const TensorRule> fitting = find_rules(full_name, rules, facts.prefix);
+    if (fitting.empty())
+      return fail(ErrorCode::unsupported, "no rule for tensor {}", text::quote_text(source.tensor.name));
+    const auto places = match_name(fitting[0].hub, without_prefix(full_name, facts.prefix));
+    for (const TensorRule& rule : fitting) {
       if (rule.change == Change::spare)
         spares.push_back({&source, &rule, *places});
       else
         TESSERA_TRY(collection.add(source, rule, *places, factor_end));
     }
-    if (!is_found) return fail(ErrorCode::unsupported, "no rule for tensor {}", text::quote_text(source.tensor.name));
   }
   for (const Spare& spare : spares)
     if (!collection.has(*spare.rule, spare.places))

@@ -81,6 +81,10 @@ struct ConvertedTensor {
 /// A tensor whose values are computed.
 ConvertedTensor computed_tensor(std::string name, std::vector<float> values);
 
+/// The first rule that fits a name of the checkpoint, and those after it of the same pattern; empty if none fits.
+std::span<const TensorRule> find_rules(std::string_view name, std::span<const TensorRule> rules,
+                                       std::string_view prefix);
+
 /// Applies the first rule that fits to each tensor. The result is in the order of the checkpoint.
 /// Errors: unsupported (no rule fits a tensor); mismatch (a shape that a change does not allow; experts of different
 /// shapes or types, or some of them missing); format (two tensors of one name).

@@ -40,6 +40,8 @@ struct FileSet {
 constexpr FileSet kFileSets[] = {{"model.safetensors.index.json", "model", ".safetensors"},
                                  {"pytorch_model.bin.index.json", "pytorch_model", ".bin"}};
 
+constexpr const char* kAdapterFiles[] = {"adapter_model.safetensors", "adapter_model.bin"};
+
 // The names of a folder's entries, sorted.
 Result<std::vector<std::string>> names_of_folder(const std::string& folder) {
   std::error_code error;
@@ -77,6 +79,15 @@ bool is_plain_name(std::string_view name) {
          name.find('\0') == std::string_view::npos;
 }
 
+Result<std::optional<Json>> read_hub_json(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return std::nullopt;
+  TESSERA_ASSIGN(const std::string text, read_file(path, kMaxJsonBytes));
+  auto json = read_json(text, kFileLimits);
+  if (!json) return forward_error(json, path);
+  return std::move(*json);
+}
+
 Result<Checkpoint> Checkpoint::open(const std::string& path) {
   Checkpoint checkpoint;
   std::error_code error;
@@ -100,6 +111,8 @@ Result<> Checkpoint::add_folder() {
       if (name.starts_with(set.begin) && name.ends_with(set.end)) TESSERA_TRY(add_file(folder_ + "/" + name));
     if (!parts_.empty()) return {};
   }
+  for (const char* const name : kAdapterFiles)
+    if (std::ranges::binary_search(names, name)) return add_file(folder_ + "/" + name);
   std::vector<std::string> meta_parts;
   std::ranges::copy_if(names, std::back_inserter(meta_parts), is_meta_part);
   if (!meta_parts.empty()) return add_meta_parts(meta_parts);
@@ -119,7 +132,9 @@ Result<> Checkpoint::add_only_model(const std::vector<std::string>& names) {
   }
   if (model) return add_file(folder_ + "/" + *model);
   return fail(ErrorCode::not_found,
-              "{}: no tensors: neither model*.safetensors nor pytorch_model*.bin nor consolidated.*.pth", folder_);
+              "{}: no tensors: neither model*.safetensors nor pytorch_model*.bin nor consolidated.*.pth nor "
+              "adapter_model.safetensors",
+              folder_);
 }
 
 Result<> Checkpoint::add_indexed(const std::string& index_name, const Json& index) {
@@ -259,11 +274,7 @@ Result<std::optional<std::string>> Checkpoint::read_text(const std::string& name
 }
 
 Result<std::optional<Json>> Checkpoint::read_json_file(const std::string& name) const {
-  TESSERA_ASSIGN(const std::optional<std::string> text, read_text(name, kMaxJsonBytes));
-  if (!text) return std::nullopt;
-  auto json = read_json(*text, kFileLimits);
-  if (!json) return forward_error(json, folder_ + "/" + name);
-  return std::move(*json);
+  return read_hub_json(folder_ + "/" + name);
 }
 
 }  // namespace tessera::convert

@@ -33,6 +33,8 @@ class Checkpoint {
   ///   pytorch_model.bin.index.json        and the files that it names
   ///   pytorch_model*.bin                  all of them
   ///   consolidated.*.pth                  with params.json: parts of every matrix, which are joined
+  ///   adapter_model.safetensors           an adapter
+  ///   adapter_model.bin                   an adapter
   ///   *.bin                               one file of GGJT or llama2.c, with tokenizer.bin
   /// Errors: not_found (none of these); format (an index that names no plain file, or a tensor that its file lacks; two
   /// tensors of one name); limit; those of the files' readers.
@@ -71,7 +73,7 @@ class Checkpoint {
 
   /// The text of a small file of the folder; nothing if it has none. Errors: limit (longer than max_bytes); io.
   Result<std::optional<std::string>> read_text(const std::string& name, uint64_t max_bytes) const;
-  /// The same for a JSON file: at most 100 MB and 64 levels. Errors: those of read_json(), with the path.
+  /// The same for a JSON file. Errors: those of read_hub_json().
   Result<std::optional<Json>> read_json_file(const std::string& name) const;
 
  private:
@@ -96,6 +98,10 @@ class Checkpoint {
   std::unordered_map<std::string, size_t> by_name_;
   std::shared_ptr<const BareModel> bare_model_;
 };
+
+/// A JSON file of a hub: at most 100 MB and 64 levels. Nothing if there is none. Errors: those of read_json(), with the
+/// path; io.
+Result<std::optional<Json>> read_hub_json(const std::string& path);
 
 /// Whether a path is a folder, or a file that begins like one of tensors. False if it cannot be read.
 bool is_checkpoint(const std::string& path);

@@ -49,6 +49,13 @@ Result<HubConfig> HubConfig::read(const Checkpoint& checkpoint) {
   return of(*config, checkpoint.folder() + "/config.json");
 }
 
+Result<HubConfig> HubConfig::read(const std::string& folder) {
+  const std::string path = folder + "/config.json";
+  TESSERA_ASSIGN(const std::optional<Json> config, read_hub_json(path));
+  if (!config) return fail(ErrorCode::not_found, "{}: no config.json", folder);
+  return of(*config, path);
+}
+
 Result<HubConfig> HubConfig::of(const Json& config, std::string path) {
   if (!config.is_object()) return fail(ErrorCode::format, "{}: no object", path);
   HubConfig result;

@@ -35,6 +35,8 @@ class HubConfig {
   /// Reads config.json of a checkpoint, or what it has in its place. Errors: not_found (none); format (no object);
   /// those of reading JSON.
   static Result<HubConfig> read(const Checkpoint& checkpoint);
+  /// Reads config.json of a folder. Errors: the same.
+  static Result<HubConfig> read(const std::string& folder);
   /// path: for errors. A model of several parts has the config of its language model in a member, such as text_config:
   /// the values of that member hide the outer ones.
   static Result<HubConfig> of(const Json& config, std::string path);

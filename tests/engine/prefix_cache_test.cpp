@@ -185,6 +185,7 @@ TEST_F(PrefixCacheTest, AdaptersWithTheirScalesAreARoot) {
   EXPECT_EQ(with({{0, 0.5f}, {1, 1.0f}}), 69);
   EXPECT_EQ(with({{0, 3.0f}, {0, 0.5f}, {1, 0.0f}}), 69);  // the last scale of an adapter counts
   EXPECT_ERROR(cache_->attach(0, {}, text(70)), "sequence 0 has other adapters than the root");
+  EXPECT_ERROR(cache_->attach(0, {.adapters = {{0, 0.25f}}}, text(70)), "other adapters than the root");
 }
 
 TEST_F(PrefixCacheTest, AMatchCountsTheBlocksThatNobodyUses) {
@@ -197,6 +198,52 @@ TEST_F(PrefixCacheTest, AMatchCountsTheBlocksThatNobodyUses) {
   EXPECT_EQ(shared.n_tokens, 199);
   EXPECT_EQ(shared.n_blocks, 4);
   EXPECT_EQ(shared.n_idle_blocks, 1);
+}
+
+TEST_F(PrefixCacheTest, TheWholeBlocksOfAPathAreKnown) {
+  serve(text(200));
+  const auto n_blocks = [&](std::span<const int32_t> tokens) { return cache_->blocks_of({}, tokens).size(); };
+  EXPECT_EQ(n_blocks(text(300)), 3u);
+  EXPECT_EQ(n_blocks(text(192)), 3u);
+  EXPECT_EQ(n_blocks(text(191)), 2u);
+  EXPECT_EQ(n_blocks(text(64)), 1u);
+  EXPECT_EQ(n_blocks(text(63)), 0u);
+  EXPECT_EQ(n_blocks({}), 0u);
+  EXPECT_EQ(n_blocks(branch(100, 180, 7)), 1u);
+  EXPECT_TRUE(cache_->blocks_of({.salt = "other"}, text(200)).empty());
+}
+
+TEST_F(PrefixCacheTest, TheMarksOfAPathAreKnown) {
+  open("gemma2-dense");
+  for (const int64_t n : {90, 100, 128}) serve(text(n));
+  using Marks = std::vector<int32_t>;
+  EXPECT_EQ(cache_->marks_of({}, text(127)), (Marks{90, 100}));
+  EXPECT_EQ(cache_->marks_of({}, text(100)), (Marks{90, 100}));
+  EXPECT_EQ(cache_->marks_of({}, text(95)), Marks{90});
+  EXPECT_EQ(cache_->marks_of({}, text(90)), Marks{90});
+  EXPECT_EQ(cache_->marks_of({}, text(89)), Marks{});
+  EXPECT_EQ(cache_->marks_of({}, text(300)), (Marks{90, 100, 128}));
+  EXPECT_EQ(cache_->marks_of({.salt = "other"}, text(128)), Marks{});
+  for (const int64_t n : {90, 100, 128}) {
+    const PrefixCache::HeldMark held = cache_->mark_at({}, text(n));
+    ASSERT_NE(held.mark, nullptr) << n;
+    EXPECT_EQ(held.mark->n_positions, n);
+    EXPECT_GE(held.block, 0) << n;
+  }
+  for (const int64_t n : {64, 95, 127, 200}) EXPECT_EQ(cache_->mark_at({}, text(n)).mark, nullptr) << n;
+  EXPECT_EQ(cache_->mark_at({.salt = "other"}, text(128)).mark, nullptr);
+}
+
+TEST_F(PrefixCacheTest, TokensMayBeInsertedAgain) {
+  EXPECT_EQ(attach(0, text(128)), 0);
+  decode(0, text(128));
+  EXPECT_OK(cache_->insert(0, text(128)));
+  EXPECT_OK(cache_->insert(0, text(128)));
+  EXPECT_ERROR(cache_->insert(0, text(127)), "want at least the 128");
+  leave(0);
+  cache_.reset();
+  EXPECT_OK(PrefixCache::create(*session_, 1));
+  EXPECT_ERROR(PrefixCache::create(*session_, 0), "want at least 1");
 }
 
 TEST_F(PrefixCacheTest, EvictsTheLeastRecentlyUsedLeaves) {

@@ -409,6 +409,7 @@ TEST_F(EmbeddingsApi, OfOllamaAreThoseOfEmbed) {
   EXPECT_GT(list.json["prompt_eval_count"], 2);
   EXPECT_GE(list.json["total_duration"], 1);
   EXPECT_GE(list.json["load_duration"], 1);
+  EXPECT_GT(list.json["total_duration"], 1);
   const Answer cut = post_json("/api/embed", ordered_json{{"input", "The dog"}, {"dimensions", 7}});
   EXPECT_EQ(cut.json["embeddings"][0].size(), 7u);
   const Answer one = post_json("/api/embeddings", ordered_json{{"prompt", "The dog"}});

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "tessera/server/http/status.h"
 #include "tests/server/http_server_fixture.h"
 #include "tests/support/closed_input.h"
 
@@ -116,6 +117,11 @@ TEST_F(Listening, WorksWithDescriptorZero) {
 }
 
 // --- servers
+
+TEST(HttpStatus, ErrorsFrom500OnAreTheServers) {
+  EXPECT_EQ(problem_type(499), "invalid_request_error");
+  EXPECT_EQ(problem_type(500), "server_error");
+}
 
 class HttpBounds : public HttpServerTest {};
 

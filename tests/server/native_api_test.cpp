@@ -11,6 +11,17 @@ using namespace testing;
 
 class NativeApi : public ApiTest {};
 
+// Tokens that a grammar forces come without logits, so they are not forced if their probabilities are wanted.
+TEST_F(NativeApi, TokensOfAGrammarHaveProbabilities) {
+  start();
+  const ordered_json request = {
+      {"prompt", "Once"}, {"n_predict", 20}, {"grammar", R"(root ::= "a little dog ran home")"}, {"n_probs", 1}};
+  const Answer answer = post_json("/completion", request);
+  EXPECT_EQ(answer.json["content"], "a little dog ran home");
+  EXPECT_GE(answer.json["completion_probabilities"].size(), 5u);
+  EXPECT_LE(answer.json["tokens_predicted"].get<size_t>() - answer.json["completion_probabilities"].size(), 1u);
+}
+
 TEST_F(NativeApi, HealthAnswersBeforeTheModelIsThere) {
   server::ServerOptions options;
   options.http.port = 0;

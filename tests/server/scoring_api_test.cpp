@@ -201,6 +201,31 @@ TEST_F(ScoringApi, ChoicesShareTheScoresOfTheirPrompt) {
   }
 }
 
+// The last token of a prompt is computed for each choice, all others once.
+TEST_F(ScoringApi, ChoicesComputeTheirPromptOnce) {
+  ApiSetup setup;
+  setup.options.api.has_metrics = true;
+  start(std::move(setup));
+  const auto n_computed = [&] {
+    const std::string text = get("/metrics").reply.body, name = ",source=\"computed\"} ";
+    return std::stoll(text.substr(text.find(name) + name.size()));
+  };
+  ordered_json prompt = ordered_json::array();
+  for (int i = 0; i < 100; ++i) prompt.push_back(i * i % 200 + 3);
+  int64_t n_before = 0;
+  for (const bool is_scored : {false, true}) {
+    SCOPED_TRACE(is_scored);
+    prompt[0] = is_scored ? 4 : 5;
+    ordered_json request = {{"prompt", prompt}, {"n", 3}, {"max_tokens", 1}, {"seed", 1}};
+    if (is_scored) request["prompt_logprobs"] = 0;
+    const Answer answer = post_json("/v1/completions", request);
+    ASSERT_EQ(answer.json["choices"].size(), 3u) << answer.reply.body;
+    wait_until_idle();
+    EXPECT_EQ(n_computed() - n_before, 100 + 1 + 1);
+    n_before = n_computed();
+  }
+}
+
 TEST_F(ScoringApi, BestOfReturnsTheMostProbableAnswers) {
   start();
   ordered_json request = {{"prompt", "Once upon a time"}, {"max_tokens", 12}, {"seed", 5},

@@ -22,7 +22,7 @@ using convert::WeightDifference;
 
 std::string shape_text(std::span<const int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-// What a row says about a tensor besides its error.
+// The last column: how a tensor differs, besides its error.
 std::string state_of(const WeightDifference& row) {
   if (row.second_type.empty()) return "only in the first";
   if (row.first_type.empty()) return "only in the second";
@@ -126,7 +126,7 @@ class CompareWeightsCommand final : public Command {
     if (max_nmse_ < 0) return {};
     const Counts counts = count(rows);
     if (counts.n_unpaired > 0)
-      return fail(ErrorCode::mismatch, "{} tensors have no counterpart of the same shape", counts.n_unpaired);
+      return fail(ErrorCode::mismatch, "tensors without a counterpart of the same shape: {}", counts.n_unpaired);
     if (counts.largest_nmse <= static_cast<double>(max_nmse_)) return {};
     return fail(ErrorCode::mismatch, "normalised mean squared error {:.3g}, limit {:.3g}", counts.largest_nmse,
                 max_nmse_);

@@ -89,15 +89,17 @@ void ConvertedRows::convert(const ConvertedTensor& tensor, const Range& range, D
   const StoredTensor& view = range.part->view;
   if (tensor.values == ValueChange::none && same_type_in_gguf(view.type) == to)
     return checkpoint_.read(view, range.part->file, range.first, into);
-  const size_t n_piece = to_size(std::min(range.n, kPieceValues));
-  std::vector<std::byte> stored(n_piece * element_bytes(view.type));
-  std::vector<float> values(n_piece);
+  const size_t width = element_bytes(view.type);
+  const int64_t n_piece = std::min(range.n, kPieceValues), n_read = view.is_by_columns() ? range.n : n_piece;
+  std::vector<std::byte> stored(to_size(n_read) * width);
+  std::vector<float> values(to_size(n_piece));
   for (int64_t at = 0; at < range.n; at += kPieceValues) {
-    const auto n = to_size(std::min(kPieceValues, range.n - at));
-    const std::span<std::byte> piece = std::span(stored).first(n * element_bytes(view.type));
-    const std::span<float> floats = std::span(values).first(n);
-    checkpoint_.read(view, range.part->file, range.first + at, piece);
-    to_floats(view.type, piece, floats);
+    const int64_t n_left = range.n - at, in_stored = at % n_read;
+    const std::span<float> floats = std::span(values).first(to_size(std::min(n_piece, n_left)));
+    if (in_stored == 0)
+      checkpoint_.read(view, range.part->file, range.first + at,
+                       std::span(stored).first(to_size(std::min(n_read, n_left)) * width));
+    to_floats(view.type, std::span(stored).subspan(to_size(in_stored) * width, floats.size() * width), floats);
     change_values(tensor.values, floats);
     encode(floats, to, into.data() + to_size(at) * info(to).block_bytes);
   }
@@ -123,24 +125,17 @@ void ConvertedRows::encode(std::span<const float> values, DType to, std::byte* i
   if (n_overflows > 0) n_overflows_ += n_overflows;
 }
 
-// Elements of a view in another order may be anywhere in its range, which is released after its last element.
+int64_t ConvertedRows::rows_at_once(const GgufTensor& tensor) const {
+  const auto is_by_columns = [](const ConvertedTensor::Part& part) { return part.view.is_by_columns(); };
+  return std::ranges::any_of(find(tensor).parts, is_by_columns) ? StoredTensor::kColumnRows : 1;
+}
+
 void ConvertedRows::forget(const GgufTensor& tensor, int64_t begin, int64_t n) const {
   const ConvertedTensor& converted = find(tensor);
   if (converted.parts.empty()) return;
   const int64_t n_row = row_elements(tensor);
-  for (const Range& range : ranges_of(converted, begin * n_row, n * n_row)) {
-    const StoredTensor& view = range.part->view;
-    if (view.elements != nullptr) continue;
-    const auto width = static_cast<int64_t>(element_bytes(view.type));
-    if (view.strides.empty()) {
-      checkpoint_.forget(range.part->file, view.offset + static_cast<uint64_t>(range.first * width),
-                         static_cast<uint64_t>(range.n * width));
-    } else if (range.first + range.n == view.n_elements()) {
-      int64_t last = 0;
-      for (size_t i = 0; i < view.shape.size(); ++i) last += (view.shape[i] - 1) * view.strides[i];
-      checkpoint_.forget(range.part->file, view.offset, static_cast<uint64_t>((last + 1) * width));
-    }
-  }
+  for (const Range& range : ranges_of(converted, begin * n_row, n * n_row))
+    checkpoint_.forget(range.part->view, range.part->file, range.first, range.n);
 }
 
 }  // namespace tessera::convert

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tessera/base/checked.h"
 #include "tessera/base/index.h"
 #include "tessera/gguf/printable.h"
 
@@ -46,8 +47,8 @@ class TensorStream {
   Result<> write(const PlannedTensor& tensor, GgufWriter& writer) {
     TESSERA_ASSIGN(const TensorImportance importance, importance_of(options_.imatrix, tensor.source.info));
     const Shape& shape = tensor.source.info.shape;
-    const int64_t n_batch_rows = std::max<int64_t>(1, kBatchValues / shape[0]);
     start(tensor, importance);
+    const int64_t n_batch_rows = rows_of_values(kBatchValues);
     for (int64_t begin = 0; begin < shape.n_rows(); begin += n_batch_rows) {
       const int64_t n_rows = std::min(n_batch_rows, shape.n_rows() - begin);
       TESSERA_ASSIGN(const std::span<const std::byte> encoded, encode(begin, n_rows, writer));
@@ -65,6 +66,12 @@ class TensorStream {
     int64_t row = 0;
     RowFault what;
   };
+
+  // Rows of about so many values that are read at once.
+  int64_t rows_of_values(int64_t n_values) const {
+    const int64_t n = std::max<int64_t>(1, n_values / tensor_->source.info.shape[0]);
+    return is_in_files() ? n : round_up(n, options_.rows->rows_at_once(tensor_->source.info));
+  }
 
   void start(const PlannedTensor& tensor, const TensorImportance& importance) {
     tensor_ = &tensor;
@@ -114,7 +121,7 @@ class TensorStream {
     }
     if (!stays_in_files) batch_.resize(to_size(n) * to_row_bytes_);
     std::vector<std::optional<Fault>> faults(chunks_.size());
-    const int64_t n_chunk_rows = std::max<int64_t>(1, kChunkValues / tensor_->source.info.shape[0]);
+    const int64_t n_chunk_rows = rows_of_values(kChunkValues);
     Result<> written;
     const auto work = [&](ThreadContext& thread) {
       const auto index = to_size(thread.index);

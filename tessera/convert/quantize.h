@@ -34,6 +34,8 @@ class RowSource {
   virtual ~RowSource() = default;
   /// Fills `into` with rows [begin, begin + n) of a tensor, in its type. Called from several threads at once.
   virtual void read(const GgufTensor& tensor, int64_t begin, int64_t n, std::span<std::byte> into) const = 0;
+  /// The number of rows that cost least when they are read at once.
+  virtual int64_t rows_at_once(const GgufTensor& tensor) const = 0;
   /// Releases memory of rows [begin, begin + n), which were read.
   virtual void forget(const GgufTensor& tensor, int64_t begin, int64_t n) const = 0;
 };

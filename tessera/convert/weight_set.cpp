@@ -108,11 +108,8 @@ class StoredWeights final : public WeightSet {
   }
   void forget(size_t tensor, int64_t first, int64_t n) const override {
     const CheckpointTensor& stored = checkpoint_.tensors()[tensor];
-    if (stored.tensor.elements != nullptr || !stored.tensor.strides.empty()) return;
-    const auto width = static_cast<int64_t>(element_bytes(stored.tensor.type));
     const int64_t per_element = element_values(stored.tensor.type);
-    checkpoint_.forget(stored.file, stored.tensor.offset + static_cast<uint64_t>(first / per_element * width),
-                       static_cast<uint64_t>(n / per_element * width));
+    checkpoint_.forget(stored.tensor, stored.file, first / per_element, n / per_element);
   }
 
  private:

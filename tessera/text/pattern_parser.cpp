@@ -23,6 +23,8 @@ constexpr std::array<CodePointRange, 20> kHan{
 
 constexpr uint32_t kUnlimited = UINT32_MAX;
 constexpr uint32_t kMaxRepeats = 1000;
+constexpr int kMaxNesting = 64;        // groups and classes in each other
+constexpr size_t kMaxSteps = 1 << 16;  // of a program; a pattern that a vocabulary loads with has fewer than 32767
 
 struct Node {
   enum class Kind { set, sequence, choice, repeat, look, look_not };
@@ -35,7 +37,7 @@ struct Node {
 
 enum class Case { as_written, ignored };
 
-// NOLINTBEGIN(misc-no-recursion): all patterns are constants of this program, so their nesting is bounded.
+// NOLINTBEGIN(misc-no-recursion): kMaxNesting bounds it.
 class Parser {
  public:
   explicit Parser(std::string_view pattern) : pattern_(pattern) {}
@@ -64,11 +66,13 @@ class Parser {
   }
 
   Result<Node> parse_choice(Case letters) {
+    if (++nesting_ > kMaxNesting) return error("too deep");
     Node choice{Node::Kind::choice};
     do {
       TESSERA_ASSIGN(Node sequence, parse_sequence(letters));
       choice.children.push_back(std::move(sequence));
     } while (skip("|"));
+    --nesting_;
     return choice;
   }
 
@@ -153,6 +157,12 @@ class Parser {
   /// Parses one code point, escape or [class].
   Result<CodePointSet> parse_one() {
     if (skip("[")) return parse_class();
+    return parse_code_points();
+  }
+
+  /// Parses one code point or escape.
+  Result<CodePointSet> parse_code_points() {
+    if (at_end()) return error("want a code point");
     if (next_is("\\")) return parse_escape();
     return single(take());
   }
@@ -206,18 +216,20 @@ class Parser {
       set.add(item);
     }
     if (skip("&&[")) {
+      if (++nesting_ > kMaxNesting) return error("too deep");
       TESSERA_ASSIGN(const CodePointSet other, parse_class());
       set = set.intersection(other);
+      --nesting_;
     }
     if (!skip("]")) return error("a [ without its ]");
     return negated ? set.complement() : set;
   }
 
   Result<CodePointSet> parse_class_item() {
-    TESSERA_ASSIGN(CodePointSet set, next_is("\\") ? parse_escape() : Result<CodePointSet>(single(take())));
+    TESSERA_ASSIGN(CodePointSet set, parse_code_points());
     if (!next_is("-") || next_is("-]")) return set;
     ++at_;
-    TESSERA_ASSIGN(const CodePointSet end, next_is("\\") ? parse_escape() : Result<CodePointSet>(single(take())));
+    TESSERA_ASSIGN(const CodePointSet end, parse_code_points());
     const auto is_single = [](const CodePointSet& s) {
       return s.ranges().size() == 1 && s.ranges()[0].first == s.ranges()[0].last;
     };
@@ -245,11 +257,14 @@ class Parser {
 
   std::string_view pattern_;
   size_t at_ = 0;
+  int nesting_ = 0;
 };
 
 class Emitter {
  public:
+  /// Stops at kMaxSteps.
   void emit(const Node& node) {
+    if (program_.steps.size() > kMaxSteps) return;
     switch (node.kind) {
       case Node::Kind::set:
         push(PatternStep::Kind::set, index_of(node.set));
@@ -311,7 +326,11 @@ class Emitter {
 
   void emit_repeat(const Node& node) {
     const Node& child = node.children[0];
-    for (uint32_t i = 0; i < node.min; ++i) emit(child);
+    const uint32_t begin = here();
+    for (uint32_t i = 0; i < node.min; ++i) {
+      emit(child);
+      if (here() == begin) break;  // an empty group: nested repeats of it would take long for nothing
+    }
     if (node.max == kUnlimited) {
       const uint32_t fork = push_fork();
       emit(child);
@@ -337,7 +356,10 @@ Result<PatternProgram> parse_pattern(std::string_view pattern) {
   TESSERA_ASSIGN(const Node node, Parser(pattern).parse());
   Emitter emitter;
   emitter.emit(node);
-  return emitter.finish();
+  PatternProgram program = emitter.finish();
+  if (program.steps.size() > kMaxSteps)
+    return fail(ErrorCode::limit, "pattern {}: more than {} steps", quote_text(pattern, 200), kMaxSteps);
+  return program;
 }
 
 }  // namespace tessera::text

@@ -36,8 +36,7 @@ struct PatternProgram {
   std::vector<CodePointSet> sets;
 };
 
-/// Error: invalid_argument for unsupported syntax, with its position. Nesting is not limited, because all patterns are
-/// constants of this program.
+/// Errors: invalid_argument (unsupported syntax, or nested too deep; with its position), limit (too many steps).
 Result<PatternProgram> parse_pattern(std::string_view pattern);
 
 }  // namespace tessera::text

@@ -1,6 +1,7 @@
 // tessera convert: a folder becomes a model that can be verified and run, sizes equal the dry run's, and refusals leave
 // no output.
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/cli_support.h"
@@ -71,11 +72,14 @@ TEST(Convert, WarnsOfValuesThatBecameInfinite) {
 TEST(Convert, TakesTheVocabularyFromAnotherFolder) {
   const std::string folder = hub_llama().write("hub"), out = temporary_path("vocabulary.gguf");
   const std::string tokenizer = temporary_path("tokenizer");
-  testing::write_below(tokenizer, "tokenizer.json",
-                       R"({"pre_tokenizer":{"type":"Whitespace"},"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},)"
-                       R"("merges":["a b"]}})");
+  std::filesystem::create_directories(tokenizer);
+  std::ofstream(tokenizer + "/tokenizer.json")
+      << R"({"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Whitespace"},{"type":"ByteLevel"}]},)"
+         R"("model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},)"
+         R"("merges":["a b"]}})";
   const std::vector<std::string> convert = {"convert", folder, "-o", out, "--vocab", tokenizer};
-  expect_refusal(run_program(convert), 1, "the pre-tokenizer is not known (--pre names one); its steps: Whitespace");
+  expect_refusal(run_program(convert), 1,
+                 "the pre-tokenizer is not known (--pre names one); its steps: Whitespace; ByteLevel");
   std::vector<std::string> named = convert;
   named.insert(named.end(), {"--pre", "gpt-2"});
   const ProgramOutput output = run_program(named);

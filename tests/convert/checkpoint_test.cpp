@@ -155,7 +155,7 @@ TEST_F(CheckpointFolder, ContradictionsAreRefused) {
   EXPECT_EQ(with_index("[]"), name + "no object weight_map");
   EXPECT_EQ(with_index("{}"), name + "no object weight_map");
   EXPECT_EQ(with_index(index("3")), name + "no object weight_map");
-  EXPECT_EQ(with_index(index(R"({"a":3})")), name + R"("a" is in 3, want the name of a file)");
+  EXPECT_EQ(with_index(index(R"({"a":3})")), name + R"("a" is in "number", want the name of a file)");
   for (const char* part : {"", ".", "..", "../one.st", "/etc/passwd", "a/b"})
     EXPECT_NE(with_index(index(R"({"a":")" + std::string(part) + R"("})")).find("want the name of a file"),
               std::string::npos)

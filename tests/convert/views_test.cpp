@@ -108,6 +108,7 @@ class DoubledNumbers : public ElementSource {
     std::memcpy(into.data(), values.data(), into.size());
     n_read += values.size();
   }
+  void forget(int64_t /*first*/, int64_t /*n*/) const override {}
   mutable size_t n_read = 0;
 };
 

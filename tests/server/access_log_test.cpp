@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tessera/server/api/time_text.h"
 #include "tessera/server/api/token_gaps.h"
 #include "tests/server/api_support.h"
+#include "tests/support/closed_input.h"
 
 namespace tessera {
 namespace {
@@ -149,6 +151,47 @@ TEST(AccessLog, LinesBeyondTheBufferAreDroppedAndCounted) {
   EXPECT_NE(all.find("{\"dropped\":"), std::string::npos);
   ::close(reader);  // the rest fails to be written
   log.reset();
+}
+
+TEST(AccessLog, TheTimeIsThatOfTheWorld) {
+  using namespace std::chrono;
+  EXPECT_EQ(server::rfc3339(sys_seconds{}), "1970-01-01T00:00:00.000000000Z");
+  EXPECT_EQ(server::rfc3339(sys_days{2026y / December / 31} + 23h + 59min + 58s + 7us),
+            "2026-12-31T23:59:58.000007000Z");
+}
+
+TEST(AccessLog, TimesAreInThousandthsOrNull) {
+  server::HttpRequest request{.id = "r"};
+  request.received = std::chrono::steady_clock::now();
+  request.note.reason = "stop";
+  request.note.queue_ms = 1.23456;
+  request.note.first_token_ms = 0;
+  request.note.gap_p99_ms = -1;
+  const auto line = ordered_json::parse(server::access_log_line(request, 200, {}));
+  EXPECT_EQ(line["queue_ms"], 1.235);
+  EXPECT_EQ(line["ttft_ms"], 0);
+  EXPECT_TRUE(line["itl_p99_ms"].is_null());
+}
+
+TEST(AccessLog, WorksWithDescriptorZero) {
+  const std::string path = temporary_path("zero.log");
+  std::filesystem::remove(path);
+  {
+    const ClosedInput closed;
+    ASSERT_OK_AND_ASSIGN(auto log, server::AccessLog::open(path));
+    EXPECT_TRUE(ClosedInput::is_taken());
+    log->add({.id = "a"}, 200);
+    log.reset();
+    EXPECT_FALSE(ClosedInput::is_taken());
+  }
+  ASSERT_OK_AND_ASSIGN(auto log, server::AccessLog::open(path));
+  {
+    const ClosedInput closed;  // the descriptor of each write is a new one
+    log->add({.id = "b"}, 200);
+    log.reset();
+    EXPECT_FALSE(ClosedInput::is_taken());
+  }
+  EXPECT_EQ(lines_of(path).size(), 2u);
 }
 
 TEST(TokenGaps, OneOfAHundredMayBeLarger) {

@@ -73,6 +73,27 @@ TEST_F(Turns, APartyThatRestedIsAheadByATenthOfASecondAtMost) {
   EXPECT_EQ(before, "ffffff");
 }
 
+TEST_F(Turns, OfEqualPartiesTheFirstToJoinIsNext) {
+  ComputeTurns::Party last{turns};
+  for (int i = 0; i < 20; ++i) {
+    last.take();
+    const auto take = [this](ComputeTurns::Party& party, char name) {
+      party.take();
+      log += name;
+      party.release();
+    };
+    std::thread second([&] { take(fast, 'f'); });
+    wait_for_waiting(1);
+    std::thread first([&] { take(slow, 's'); });
+    wait_for_waiting(2);
+    last.release();
+    first.join();
+    second.join();
+    ASSERT_EQ(log, "sf");
+    log.clear();
+  }
+}
+
 TEST_F(Turns, APartyKnowsWhetherOthersStream) {
   EXPECT_FALSE(slow.others_stream());
   slow.set_streaming(true);

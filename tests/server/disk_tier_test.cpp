@@ -139,6 +139,34 @@ TEST_F(DiskTierTest, PartsThatAreInMemoryAreNotRead) {
   EXPECT_EQ(metric("tessera_prefix_tokens_total{model=\"story.gguf\",source=\"disk\"}"), 64 + 156);
 }
 
+// The last token is always computed, so its block is not read.
+TEST_F(DiskTierTest, WholeBlocksBeforeTheLastTokenAreRead) {
+  restart();
+  const Answer first = complete(320);
+  wait_for_files(5);
+  const Answer next = complete(321);
+  restart();
+  const Answer second = complete(320);
+  EXPECT_EQ(n_cached(second), 256);
+  EXPECT_EQ(second.json["content"], first.json["content"]);
+  restart();
+  const Answer third = complete(321);
+  EXPECT_EQ(n_cached(third), 320);
+  EXPECT_EQ(third.json["content"], next.json["content"]);
+}
+
+TEST_F(DiskTierTest, ARequestForASlotUsesWhatTheSlotHolds) {
+  restart();
+  const Answer first = complete(300);
+  wait_for_files(4);
+  restart();
+  ordered_json body = request(300);
+  body["id_slot"] = 1;
+  const Answer second = post_json("/completion", body);
+  EXPECT_EQ(n_cached(second), 0);
+  EXPECT_EQ(second.json["content"], first.json["content"]);
+}
+
 TEST_F(DiskTierTest, SaltsAndModelsAreKeptApart) {
   restart();
   ordered_json salted = request(200);
@@ -394,6 +422,37 @@ TEST_F(MarksOnDisk, AnotherServerContinuesAtTheMarkWithTheSameBits) {
     EXPECT_EQ(n_cached(run(400)), 299);
     EXPECT_EQ(metric("tessera_damaged_files_total"), 0);
   }
+}
+
+TEST_F(MarksOnDisk, AMarkMayBeInTheFirstBlockOrAtTheEndOfABlock) {
+  struct Case {
+    const char* model;
+    int64_t n_tokens;
+    size_t n_files;
+  };
+  for (const auto& [model, n_tokens, n_files] :
+       {Case{"gemma2-dense", 40, 4}, {"gemma2-dense", 65, 5}, {"lfm2-dense", 40, 6}, {"lfm2-dense", 65, 7}}) {
+    SCOPED_TRACE(model + std::to_string(n_tokens));
+    remove_files();
+    restart_with(arch_model(model));
+    const Answer first = run(n_tokens);
+    wait_for_files(n_files);
+    restart_with(arch_model(model));
+    const Answer second = run(n_tokens);
+    EXPECT_EQ(n_cached(second), n_tokens - 1);
+    EXPECT_EQ(second.json["tokens"], first.json["tokens"]);
+  }
+}
+
+// The damaged files would be counted if they were read.
+TEST_F(MarksOnDisk, MarksThatAreInMemoryAreNotRead) {
+  restart_with(arch_model("gemma2-dense"));
+  const Answer first = run(300);
+  wait_for_files(8);
+  for (const fs::path& path : files()) std::ofstream(path, std::ios::binary) << "damaged";
+  EXPECT_EQ(n_cached(run(300)), 299);
+  EXPECT_EQ(n_cached(run(400)), 299);
+  EXPECT_EQ(n_damaged(), 0);
 }
 
 TEST_F(MarksOnDisk, AConversationContinuesAfterItsAnswer) {

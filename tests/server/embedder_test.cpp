@@ -208,6 +208,45 @@ TEST_F(EmbedderRuns, ShortTextsShareABatch) {
   one.collector->wait();
   two.collector->wait();
   EXPECT_EQ(metrics_->decode_calls, 1u);
+  EXPECT_EQ(metrics_->prompt_tokens, 64u);
+}
+
+TEST_F(EmbedderRuns, AllSequencesOfTheSessionAreUsed) {
+  open(tiny_bert());
+  const auto n = static_cast<size_t>(session_->options().n_sequences);
+  submit(Texts(n, text(1))).collector->wait();
+  EXPECT_EQ(metrics_->decode_calls, 1u);
+  submit(Texts(n + 1, text(1))).collector->wait();
+  EXPECT_EQ(metrics_->decode_calls, 3u);
+}
+
+TEST_F(EmbedderRuns, TextsMayFillTheContext) {
+  open(story_model(), {.n_ctx = 256, .n_ubatch = 256, .options = {.n_batch = 256}});
+  ASSERT_EQ(session_->n_ctx(), 256);
+  submit({text(100), text(156)}).collector->wait();
+  EXPECT_EQ(metrics_->decode_calls, 1u);
+  submit({text(100), text(157)}).collector->wait();
+  EXPECT_EQ(metrics_->decode_calls, 3u);
+}
+
+TEST_F(EmbedderRuns, TimesAreInSeconds) {
+  const auto sum_of = [](const server::Histogram& histogram) {
+    std::string all;
+    histogram.write(all, "h", "");
+    const std::string name = "h_sum{} ";
+    return std::stod(all.substr(all.find(name) + name.size()));
+  };
+  open(story_model(), {.n_ctx = 4096, .n_ubatch = 64, .options = {.n_batch = 64}});
+  const auto begin = server::Clock::now();
+  submit({text(2000)}).collector->wait();
+  submit({text(2000)}).collector->wait();
+  wait_until_idle();
+  const double seconds = std::chrono::duration<double>(server::Clock::now() - begin).count();
+  for (const double used : {metrics_->prompt_seconds.load(), sum_of(metrics_->step_seconds)}) {
+    EXPECT_GT(used, 0);
+    EXPECT_LT(used, seconds);
+  }
+  EXPECT_LT(sum_of(metrics_->queue_seconds), seconds);
 }
 
 TEST_F(EmbedderRuns, BatchesAreShortBesideAStream) {
@@ -327,6 +366,7 @@ TEST_F(EmbedderRuns, DrainingEndsTasksThatWait) {
   const auto ended = waiting.collector->wait();
   EXPECT_EQ(ended[0].end->reason, server::EndReason::failed);
   EXPECT_TRUE(ended[0].end->is_overloaded);
+  EXPECT_EQ(ended[0].end->error->message(), server::kShuttingDown);
   wait_until_idle();
 }
 

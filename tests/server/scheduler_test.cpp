@@ -8,6 +8,7 @@
 #include <random>
 
 #include "tests/server/scheduler_support.h"
+#include "tests/support/wait.h"
 
 namespace tessera {
 namespace {
@@ -334,8 +335,12 @@ TEST_F(Scheduling, ASlowReaderPausesOnlyItself) {
   open({.n_slots = 2, .n_ctx = kEndless, .options = {.stream_buffer = 1000, .slow_reader_ms = 10}});
   const Running slow = submit(sequence(10, -1));
   slow.collector->wait_for_tokens(1);
+  EXPECT_TRUE(wait_until([&] { return metrics_->n_busy_slots == 1; }));
+  EXPECT_EQ(metrics_->n_paused_slots, 0);
   slow.collector->n_unsent_set = 1000;
+  slow.collector->stalled_ms_set = 10;  // not too long yet
   EXPECT_EQ(submit(sequence(10, 20)).collector->wait()[0].tokens.size(), 20u);
+  EXPECT_TRUE(wait_until([&] { return metrics_->n_paused_slots == 1; }));
   const size_t n_paused = slow.collector->n_tokens();
   EXPECT_EQ(submit(sequence(10, 20)).collector->wait()[0].tokens.size(), 20u);
   EXPECT_EQ(slow.collector->n_tokens(), n_paused);
@@ -353,7 +358,11 @@ TEST_F(Scheduling, SlotsOfSlowReadersGoToOthers) {
   slow.collector->wait_for_tokens(1);
   slow.collector->n_unsent_set = 1000;
   EXPECT_EQ(submit(sequence(10, 20)).collector->wait()[0].tokens.size(), 20u);
-  slow.collector->n_unsent_set = 0;
+  const size_t n_before = slow.collector->n_tokens();
+  slow.collector->n_unsent_set = 250;  // it comes back with less than a quarter of the buffer
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(submit(sequence(10, 5)).collector->wait()[0].tokens.size(), 5u);
+  EXPECT_EQ(slow.collector->n_tokens(), n_before);
+  slow.collector->n_unsent_set = 249;
   EXPECT_EQ(slow.collector->wait()[0].tokens, expected);
 }
 
@@ -367,6 +376,72 @@ TEST_F(Scheduling, AMoreUrgentRequestTakesASlot) {
   patient.collector->wait_for_tokens(patient.collector->n_tokens() + 3);  // it goes on
   scheduler_->cancel(patient.task);
   EXPECT_EQ(patient.collector->wait()[0].end->reason, EndReason::cancelled);
+}
+
+TEST_F(Scheduling, ARequestForABusySlotWaitsAndIsPassed) {
+  open({.n_slots = 2, .n_ctx = kEndless, .options = {}});
+  const auto for_slot = [&](int64_t n_predict) {
+    server::SequenceSpec spec = sequence(10, n_predict);
+    spec.slot = 0;
+    return spec;
+  };
+  const Running running = submit(for_slot(-1));
+  running.collector->wait_for_tokens(1);
+  const Running waiting = submit(for_slot(3));
+  EXPECT_EQ(submit(sequence(10, 3)).collector->wait()[0].slot, 1);
+  EXPECT_FALSE(waiting.collector->has_started());
+  scheduler_->cancel(running.task);
+  EXPECT_EQ(running.collector->wait()[0].end->reason, EndReason::cancelled);
+  const auto ended = waiting.collector->wait();
+  EXPECT_EQ(ended[0].slot, 0);
+  EXPECT_EQ(ended[0].tokens.size(), 3u);
+}
+
+TEST_F(Scheduling, AnIdleSchedulerStreamsNothing) {
+  open();
+  server::ComputeTurns::Party other(turns_);
+  submit(sequence(10, 20)).collector->wait();
+  EXPECT_TRUE(wait_until([&] { return !other.others_stream(); }));
+}
+
+TEST_F(Scheduling, TimesAreInSeconds) {
+  const auto sum_of = [](const server::Histogram& histogram) {
+    std::string text;
+    histogram.write(text, "h", "");
+    const std::string name = "h_sum{} ";
+    return std::stod(text.substr(text.find(name) + name.size()));
+  };
+  open({.n_slots = 1, .options = {}});
+  const auto begin = server::Clock::now();
+  const Running first = submit(sequence(300, 100)), second = submit(sequence(200, 100, 0, 3));
+  first.collector->wait();
+  second.collector->wait();
+  wait_until_idle();
+  const double seconds = std::chrono::duration<double>(server::Clock::now() - begin).count();
+  for (const double used : {metrics_->prompt_seconds.load(), metrics_->generation_seconds.load(),
+                            sum_of(metrics_->queue_seconds), sum_of(metrics_->step_seconds)}) {
+    EXPECT_GT(used, 0);
+    EXPECT_LT(used, seconds);
+  }
+  EXPECT_LT(sum_of(metrics_->request_seconds), 2 * seconds);
+}
+
+TEST_F(Scheduling, WithoutADirectorySlotsAreNotSaved) {
+  const std::string directory = temporary_path("no_slots");
+  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<server::Storage> cache_only,
+                       server::Storage::open({.cache_directory = directory}));
+  for (const auto& storage : {std::shared_ptr<server::Storage>(), cache_only}) {
+    open({.options = {.storage = storage}});
+    int n_errors = 0;
+    const auto expect_error = [&](const Result<server::SlotFileReport>& report) {
+      EXPECT_ERROR(report, "there is no directory for slots");
+      ++n_errors;
+    };
+    scheduler_->save_slot(0, "a", expect_error);
+    scheduler_->restore_slot(0, "a", expect_error);
+    EXPECT_EQ(n_errors, 2);
+  }
+  scheduler_.reset();
 }
 
 TEST_F(Scheduling, DrainingEndsWhatWaits) {

@@ -30,6 +30,15 @@ TEST(ServerMemory, FollowsTheOptions) {
   EXPECT_GT(server_memory(options, {}).connections, small.connections);
 }
 
+TEST(ServerMemory, OfConnectionsIsThatOfEachAndOfTheirHeads) {
+  server::ServerOptions options;
+  options.http.limits.n_connections = 400;
+  options.http.limits.head_bytes = 1000;
+  EXPECT_EQ(server_memory(options, {}).connections, 400u * 1024 + 100u * 1000);
+  options.http.tls_certificate_file = "cert.pem";
+  EXPECT_EQ(server_memory(options, {}).connections, 400u * (1024 + 48 * 1024) + 100u * 1000);
+}
+
 class AllocatedByTheServer : public ApiTest {};
 
 // The client's side of the connections is counted as well, so this is above what the server takes.

@@ -8,8 +8,10 @@
 #include <future>
 
 #include "tessera/server/storage/block_file.h"
+#include "tessera/server/storage/prefix_keys.h"
 #include "tessera/server/storage/slot_file.h"
 #include "tessera/server/storage/storage.h"
+#include "tests/support/closed_input.h"
 #include "tests/support/testing.h"
 
 namespace tessera {
@@ -65,6 +67,27 @@ TEST(Digests, TellPartsOfABlockApart) {
                                        part_digest(block, other_group), part_digest(block, other_row)};
   for (size_t i = 0; i < digests.size(); ++i)
     for (size_t j = 0; j < i; ++j) EXPECT_NE(digests[i], digests[j]) << i << " " << j;
+}
+
+TEST(Digests, OfBlocksFollowTheirTokens) {
+  const Digest root = root_digest({}, "");
+  std::vector<int32_t> tokens(2 * kKvBlockTokens + 5);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * i);
+  const std::span<const int32_t> all = tokens, first = all.first(kKvBlockTokens);
+  const auto second = all.subspan(kKvBlockTokens, kKvBlockTokens), rest = all.subspan(2 * kKvBlockTokens);
+  const Digest one = block_digest(root, first), two = block_digest(one, second);
+  PrefixKeys keys(root, tokens);
+  EXPECT_EQ(keys.digest({.logical = 1}), two);
+  EXPECT_EQ(keys.digest({.logical = 0}), one);
+  EXPECT_EQ(keys.digest({.logical = 2, .end_row = 5}), block_digest(two, rest));
+  EXPECT_EQ(keys.digest({.logical = 1, .end_row = 7}), block_digest(one, second.first(7)));
+  const SavedPart window{.kind = SavedPart::Kind::window, .group = 1, .logical = 1};
+  EXPECT_EQ(keys.digest(window), part_digest(two, window));
+  const BlockKey key = keys.key({.logical = 1});
+  EXPECT_EQ(key.root, root);
+  EXPECT_EQ(key.parent, one);
+  EXPECT_EQ(key.digest, two);
+  EXPECT_TRUE(std::ranges::equal(key.tokens, second));
 }
 
 // --- files of blocks
@@ -183,10 +206,27 @@ TEST_F(SlotFile, LimitsHold) {
   EXPECT_ERROR(parse_slot_file(bytes_of({.session = slot_.session, .adapters = adapters}), limits_), "header");
 }
 
+TEST_F(SlotFile, TheLimitsThemselvesAreAllowed) {
+  const SavedSlot least{.session = slot_.session};
+  const std::vector<std::byte> file = bytes_of(least);
+  EXPECT_EQ(file.size(), 72u);
+  EXPECT_OK(parse_slot_file(file, limits_));
+  EXPECT_ERROR(parse_slot_file({file.begin(), file.end() - 1}, limits_), "71 bytes, want at least 72");
+  SavedSlot most = slot_;
+  most.salt = std::string(kMostSaltBytes, 'a');
+  most.adapters.assign(kMostSlotAdapters, {.fingerprint = 77, .scale = 0.5f});
+  most.tokens = {0, 9, 0, 9};
+  ASSERT_OK_AND_ASSIGN(const SavedSlot read, parse_slot_file(bytes_of(most), limits_));
+  EXPECT_EQ(read.salt, most.salt);
+  EXPECT_EQ(read.adapters, most.adapters);
+  EXPECT_EQ(read.tokens, most.tokens);
+}
+
 // --- directories
 
 TEST(FileNames, HaveOneComponent) {
-  for (const char* name : {"a", "a.bin", "A-b_c.1", "-", "_"}) EXPECT_TRUE(is_file_name(name)) << name;
+  for (const char* name : {"a", "z", "A", "Z", "0", "9", "a.bin", "A-b_c.1", "-", "_"})
+    EXPECT_TRUE(is_file_name(name)) << name;
   for (const char* name : {"", ".", "..", ".a", "a/b", "/a", "a b", "a\n", "\xC3\xA9", "a\\b", "a:b"})
     EXPECT_FALSE(is_file_name(name)) << name;
   EXPECT_TRUE(is_file_name(std::string(255, 'a')));
@@ -234,6 +274,71 @@ TEST(Directories, ThoseOfOthersAreRefused) {
   EXPECT_ERROR(Directory::open_private(write_temporary("plain", "x")), "cannot open the directory");
 }
 
+TEST(Directories, AFileThatIsNotCommittedLeavesNothing) {
+  const std::string path = temporary_path("uncommitted");
+  fs::remove_all(path);
+  ASSERT_OK_AND_ASSIGN(const Directory directory, Directory::open_private(path));
+  ASSERT_OK(directory.make_directory("d"));
+  for (const std::string name : {"f", "d/f"}) {
+    const std::string folder = name == "f" ? "" : "d";
+    ASSERT_OK_AND_ASSIGN(auto file, directory.create_file(name));
+    ASSERT_OK_AND_ASSIGN(auto names, directory.names_in(folder));
+    std::erase(names, "d");
+    ASSERT_EQ(names.size(), 1u) << "the temporary file is beside the file";
+    EXPECT_TRUE(names[0].starts_with(Directory::kTemporaryPrefix)) << names[0];
+    file.reset();
+    ASSERT_OK_AND_ASSIGN(names, directory.names_in(folder));
+    std::erase(names, "d");
+    EXPECT_EQ(names.size(), 0u);
+  }
+}
+
+TEST(Directories, OnlyOldTemporaryFilesAreStale) {
+  const std::string path = temporary_path("stale");
+  fs::remove_all(path);
+  ASSERT_OK_AND_ASSIGN(const Directory directory, Directory::open_private(path));
+  const FileTime old = std::chrono::sys_seconds(std::chrono::seconds(1'000'000'000));
+  for (const std::string name : {".tessera-old", ".tessera-new", "old"}) {
+    write_temporary("stale/" + name, "x");
+    if (name.ends_with("old")) ASSERT_OK(directory.set_modified(name, old));
+  }
+  ASSERT_EQ(::symlink("old", (path + "/.tessera-link").c_str()), 0);
+  ASSERT_OK(directory.set_modified(".tessera-link", old));
+  directory.remove_stale_temporaries("", std::chrono::minutes(1));
+  ASSERT_OK_AND_ASSIGN(auto names, directory.names_in(""));
+  std::ranges::sort(names);
+  EXPECT_EQ(names, (std::vector<std::string>{".tessera-link", ".tessera-new", "old"}));
+  EXPECT_FALSE(directory.set_modified("no", old).has_value());
+}
+
+TEST(Directories, WorkWithDescriptorZero) {
+  const std::string path = temporary_path("zero");
+  fs::remove_all(path);
+  std::vector<std::string> names;
+  {
+    const ClosedInput closed;
+    ASSERT_OK_AND_ASSIGN(const Directory directory, Directory::open_private(path));
+    EXPECT_TRUE(ClosedInput::is_taken());
+  }
+  const bool had_input = ClosedInput::is_taken();
+  ASSERT_OK_AND_ASSIGN(const Directory directory, Directory::open_private(path));
+  {
+    const ClosedInput closed;
+    { ASSERT_OK_AND_ASSIGN(const Directory another, Directory::open(path)); }
+    EXPECT_FALSE(ClosedInput::is_taken()) << "the directory is closed";
+    {
+      ASSERT_OK_AND_ASSIGN(const auto file, directory.create_file("f"));
+      EXPECT_TRUE(ClosedInput::is_taken());
+    }
+    EXPECT_FALSE(ClosedInput::is_taken()) << "the file is closed";
+    ASSERT_OK(directory.write_file("f", {}));
+    ASSERT_OK_AND_ASSIGN(names, directory.names_in(""));
+    EXPECT_FALSE(ClosedInput::is_taken()) << "the list is closed";
+  }
+  EXPECT_EQ(names, std::vector<std::string>{"f"});
+  EXPECT_EQ(ClosedInput::is_taken(), had_input);
+}
+
 // --- the thread
 
 TEST(DiskThreads, UrgentJobsComeFirstAndAllJobsRun) {
@@ -252,6 +357,52 @@ TEST(DiskThreads, UrgentJobsComeFirstAndAllJobsRun) {
     go.set_value();
   }
   EXPECT_EQ(order, "12ab");
+}
+
+// Whether a job of one lane begins at once after a job of another that takes a while. A busy machine may delay it, so
+// there are many tries.
+bool begins_at_once(DiskThread::Lane first, DiskThread::Lane next) {
+  using SteadyClock = std::chrono::steady_clock;
+  constexpr auto kWhile = std::chrono::milliseconds(20);
+  for (int i = 0; i < 50; ++i) {
+    const auto thread = DiskThread::create();
+    if (!thread) return false;
+    std::promise<SteadyClock::time_point> ended, begun;
+    (*thread)->post(first, [&] {
+      std::this_thread::sleep_for(kWhile);
+      ended.set_value(SteadyClock::now());
+    });
+    (*thread)->post(next, [&] { begun.set_value(SteadyClock::now()); });
+    if (begun.get_future().get() - ended.get_future().get() < 2 * kWhile) return true;
+  }
+  return false;
+}
+
+TEST(DiskThreads, OnlyBackgroundJobsLeaveTimeToOthers) {
+  using enum DiskThread::Lane;
+  EXPECT_TRUE(begins_at_once(urgent, urgent));
+  EXPECT_TRUE(begins_at_once(urgent, background));
+}
+
+// The jobs are in the order of their lanes, so the urgent one is posted later.
+TEST(DiskThreads, AnUrgentJobDoesNotWaitForThePause) {
+  constexpr auto kWhile = std::chrono::milliseconds(20);
+  bool is_early = false;
+  for (int i = 0; i < 50 && !is_early; ++i) {
+    ASSERT_OK_AND_ASSIGN(const auto thread, DiskThread::create());
+    std::promise<void> paused;
+    std::promise<bool> ran;
+    thread->post(DiskThread::Lane::background, [&] {
+      std::this_thread::sleep_for(kWhile);
+      paused.set_value();
+    });
+    paused.get_future().wait();
+    const auto begin = std::chrono::steady_clock::now();
+    thread->post(DiskThread::Lane::urgent,
+                 [&] { ran.set_value(std::chrono::steady_clock::now() - begin < 2 * kWhile); });
+    is_early = ran.get_future().get();
+  }
+  EXPECT_TRUE(is_early);
 }
 
 // --- the store
@@ -307,6 +458,61 @@ TEST_F(DiskStoreTest, TheLeastRecentlyUsedFilesGo) {
   ASSERT_OK(store_->write(key(7), payload_, time(107)));
   for (const int32_t i : {1, 6, 7}) EXPECT_TRUE(store_->contains(key(i).digest)) << i;
   EXPECT_EQ(store_->counters().n_bytes, 3000u);
+}
+
+TEST_F(DiskStoreTest, AFileMayFillAllOfTheRoom) {
+  open(1000);
+  ASSERT_OK(store_->write(key(1), payload_, time(5)));
+  ASSERT_OK(store_->write(key(2), payload_, time(6)));
+  EXPECT_FALSE(store_->contains(key(1).digest));
+  EXPECT_TRUE(store_->contains(key(2).digest));
+  EXPECT_EQ(store_->counters().n_bytes, 1000u);
+}
+
+TEST_F(DiskStoreTest, ASixteenthBecomesFreeAtOnce) {
+  open(32'000);
+  for (int32_t i = 1; i <= 32; ++i) ASSERT_OK(store_->write(key(i), payload_, time(100 + i)));
+  EXPECT_EQ(store_->counters().n_evicted_files, 0u);
+  ASSERT_OK(store_->write(key(33), payload_, time(133)));
+  EXPECT_EQ(store_->counters().n_evicted_files, 2u);
+  EXPECT_EQ(store_->counters().n_bytes, 31'000u);
+  EXPECT_FALSE(store_->contains(key(2).digest));
+  EXPECT_TRUE(store_->contains(key(3).digest));
+}
+
+TEST_F(DiskStoreTest, OtherNamesAreNoFilesOfTheStore) {
+  open();
+  EXPECT_TRUE(store_->is_empty());
+  ASSERT_OK(store_->write(key(1), payload_, time(5)));
+  EXPECT_FALSE(store_->is_empty());
+  const fs::path file = fs::path(path_) / key(1).path(), folder = file.parent_path(), root = folder.parent_path();
+  const std::string hex = key(2).path().substr(20);
+  const auto copy_to = [&](const fs::path& to) {
+    fs::create_directories(to.parent_path());
+    fs::copy_file(file, to);
+  };
+  copy_to(folder / hex.substr(1));                              // too short
+  copy_to(folder / ("g" + hex.substr(1)));                      // no digit
+  copy_to(root / "ag" / hex);                                   // likewise
+  copy_to(root / "aaa" / hex);                                  // too long
+  copy_to(fs::path(path_) / "0123456789abcdeg" / "aa" / hex);   // no digit
+  copy_to(fs::path(path_) / "0123456789abcdeff" / "aa" / hex);  // too long
+  fs::create_symlink(file, folder / hex);
+  open();
+  EXPECT_EQ(store_->counters().n_bytes, 1000u);
+  EXPECT_FALSE(store_->contains(key(2).digest));
+  EXPECT_EQ(store_->clear(), 1u);
+  EXPECT_TRUE(store_->is_empty());
+  EXPECT_TRUE(fs::is_symlink(folder / hex));
+}
+
+TEST_F(DiskStoreTest, AFileThatAnotherProcessHasRemovedIsForgotten) {
+  open();
+  for (const int32_t i : {1, 2}) ASSERT_OK(store_->write(key(i), payload_, time(5)));
+  fs::remove(fs::path(path_) / key(1).path());
+  for (const int32_t i : {1, 2}) store_->mark_used(key(i), time(6));
+  EXPECT_FALSE(store_->contains(key(1).digest));
+  EXPECT_TRUE(store_->contains(key(2).digest));
 }
 
 TEST_F(DiskStoreTest, AFileOfTheWrongSizeIsRemoved) {

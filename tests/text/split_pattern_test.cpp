@@ -75,9 +75,34 @@ TEST(SplitPattern, BytesThatAreNotUtf8AreOtherSigns) {
 
 TEST(SplitPattern, WhatIsNotUnderstoodIsAnErrorThatSaysWhere) {
   for (const std::string_view pattern :
-       {"(a", "a)", "[a", "\\q", "\\p{Klingon}", "\\p{L", "a{", "a{3,2}", "a{0}", "a{99999999999}", "(?!ab)", "(?!a)b",
-        "\\", "[b-a]", "[\\s-a]", "\\x{G}", "\\x{110000}"})
+       {"(a",     "a)",     "[a", "\\q",   "\\p{Klingon}", "\\p{L",  "a{",          "a{3,2}", "a{0}", "a{99999999999}",
+        "(?!ab)", "(?!a)b", "\\", "[b-a]", "[\\s-a]",      "\\x{G}", "\\x{110000}", "(?=",    "(?!",  "(?i:",
+        "(?:",    "(",      "[",  "[^",    "[a-",          "[a-\\"})
     EXPECT_ERROR(SplitPattern::compile(pattern), "at byte");
+}
+
+std::string nested(int n, const std::string& begin, const std::string& end) {
+  std::string text = "a";
+  for (int i = 0; i < n; ++i) text = begin + text + end;
+  return text;
+}
+
+TEST(SplitPattern, NestingHasALimit) {
+  EXPECT_EQ(match(nested(63, "(?:", ")"), "aa"), 1u);
+  EXPECT_ERROR(SplitPattern::compile(nested(64, "(?:", ")")), "too deep");
+  EXPECT_ERROR(SplitPattern::compile(nested(100'000, "(", ")")), "too deep");
+  EXPECT_EQ(match("[" + nested(63, "a&&[", "]") + "]", "aa"), 1u);
+  EXPECT_ERROR(SplitPattern::compile("[" + nested(64, "a&&[", "]") + "]"), "too deep");
+  // Groups beside each other are not nested.
+  std::string many;
+  for (int i = 0; i < 100; ++i) many += "(?:a)?[b&&[b]]?";
+  EXPECT_EQ(match(many, "abab"), 4u);
+}
+
+TEST(SplitPattern, RepeatsOfRepeatsHaveALimit) {
+  EXPECT_ERROR(SplitPattern::compile(nested(20, "(?:", "){1000}")), "more than 65536 steps");
+  EXPECT_ERROR(SplitPattern::compile(nested(20, "(?:", "){0,1000}")), "more than 65536 steps");
+  EXPECT_EQ(match("(?:(?:(?:(?:(?:){1000}){1000}){1000}){1000}){1000}a", "aa"), 1u);
 }
 
 TEST(SplitPattern, TenThousandRepeatsAreMatchedWithoutAStack) {

@@ -146,7 +146,7 @@ Result<> Checkpoint::add_indexed(const std::string& index_name, const Json& inde
   for (const auto& [tensor, part] : map->items()) {
     if (!part.is_string() || !is_plain_name(part.get_ref<const std::string&>()))
       return fail(ErrorCode::format, "{}: {} is in {}, want the name of a file", path, text::quote_text(tensor),
-                  part.is_string() ? text::quote_text(part.get_ref<const std::string&>()) : part.dump());
+                  text::quote_text(part.is_string() ? part.get_ref<const std::string&>() : part.type_name()));
     names.insert(part.get<std::string>());
   }
   for (const std::string& name : names) TESSERA_TRY(add_file(folder_ + "/" + name));
@@ -217,7 +217,7 @@ Result<> Checkpoint::add_meta_parts(const std::vector<std::string>& names) {
     TESSERA_ASSIGN(File file, File::open(folder_ + "/" + name));
     TESSERA_ASSIGN(std::vector<StoredTensor> tensors, read_torch_file(file));
     TESSERA_ASSIGN(auto map, MappedFile::map(file));
-    parts.push_back({std::move(tensors), map->bytes()});
+    parts.push_back({.tensors = std::move(tensors), .bytes = map->bytes(), .map = map.get()});
     parts_.push_back({std::move(file), std::move(map)});
   }
   auto tensors = parts.size() == 1 ? std::move(parts[0].tensors) : join_parts(parts, width);
@@ -243,10 +243,6 @@ const CheckpointTensor* Checkpoint::find(std::string_view name) const {
   return found == by_name_.end() ? nullptr : &tensors_[found->second];
 }
 
-std::span<const std::byte> Checkpoint::file_bytes(const CheckpointTensor& tensor) const {
-  return parts_[tensor.file].map->bytes();
-}
-
 Result<> Checkpoint::replace_tensors(std::vector<CheckpointTensor> tensors) {
   std::unordered_map<std::string, size_t> by_name;
   for (size_t i = 0; i < tensors.size(); ++i)
@@ -265,8 +261,8 @@ void Checkpoint::read(const StoredTensor& view, size_t file, int64_t first, std:
   view.read(parts_[file].map->bytes(), first, into);
 }
 
-void Checkpoint::forget(size_t file, uint64_t offset, uint64_t n_bytes) const {
-  parts_[file].map->discard(offset, n_bytes);
+void Checkpoint::forget(const StoredTensor& view, size_t file, int64_t first, int64_t n) const {
+  view.forget(*parts_[file].map, first, n);
 }
 
 Result<std::optional<std::string>> Checkpoint::read_text(const std::string& name, uint64_t max_bytes) const {

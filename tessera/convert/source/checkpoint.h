@@ -55,7 +55,8 @@ class Checkpoint {
   const CheckpointTensor* find(std::string_view name) const;
 
   /// All bytes of the tensor's file.
-  std::span<const std::byte> file_bytes(const CheckpointTensor& tensor) const;
+  std::span<const std::byte> file_bytes(const CheckpointTensor& tensor) const { return file_of(tensor).bytes(); }
+  const MappedFile& file_of(const CheckpointTensor& tensor) const { return *parts_[tensor.file].map; }
 
   /// Puts these tensors, which are in the files of this checkpoint or computed, in place of all others.
   /// Error: format (two of one name).
@@ -66,8 +67,9 @@ class Checkpoint {
 
   /// The same for a view of a tensor of this file.
   void read(const StoredTensor& view, size_t file, int64_t first, std::span<std::byte> into) const;
-  /// Releases the memory of bytes that were read. Reading them again is slower.
-  void forget(size_t file, uint64_t offset, uint64_t n_bytes) const;
+  /// Releases the memory of elements [first, first + n) of a view, which were read (StoredTensor::forget()). Reading
+  /// them again is slower.
+  void forget(const StoredTensor& view, size_t file, int64_t first, int64_t n) const;
 
   /// The text of a small file of the folder; nothing if it has none. Errors: limit (longer than max_bytes); io.
   Result<std::optional<std::string>> read_text(const std::string& name, uint64_t max_bytes) const;

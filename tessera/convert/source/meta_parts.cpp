@@ -22,6 +22,7 @@ constexpr int64_t kMaxCount = 1 << 14;  // of layers and heads
 struct JoinedPart {
   StoredTensor tensor;
   std::span<const std::byte> bytes;
+  const MappedFile* map;
   int64_t n_run;  // elements that lie one after another in the whole tensor
 };
 
@@ -44,6 +45,18 @@ class JoinedSource : public ElementSource {
         into = into.subspan(n_bytes);
         begin = std::max<int64_t>(begin - part.n_run, 0);
       }
+    }
+  }
+
+  void forget(int64_t first, int64_t n) const override {
+    int64_t begin_in_row = 0;
+    for (const JoinedPart& part : parts_) {
+      const auto elements_before = [&](int64_t element) {
+        return element / n_row_ * part.n_run + std::clamp<int64_t>(element % n_row_ - begin_in_row, 0, part.n_run);
+      };
+      const int64_t begin = elements_before(first), end = elements_before(first + n);
+      if (part.map != nullptr && begin < end) part.tensor.forget(*part.map, begin, end - begin);
+      begin_in_row += part.n_run;
     }
   }
 
@@ -106,7 +119,7 @@ Result<std::vector<StoredTensor>> join_parts(std::span<const FilePart> parts, in
   std::vector<StoredTensor> result;
   std::unordered_map<std::string_view, std::vector<JoinedPart>> by_name;
   for (const FilePart& part : parts)
-    for (const StoredTensor& tensor : part.tensors) by_name[tensor.name].push_back({tensor, part.bytes, 0});
+    for (const StoredTensor& tensor : part.tensors) by_name[tensor.name].push_back({tensor, part.bytes, part.map, 0});
   for (const auto& [name, found] : by_name)
     if (found.size() != parts.size())
       return fail(ErrorCode::format, "tensor {} is in {} of {} files", text::quote_text(name), found.size(),

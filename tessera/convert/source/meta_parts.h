@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "tessera/base/file.h"
 #include "tessera/convert/source/bare_model.h"
 #include "tessera/convert/source/hub_config.h"
 
@@ -14,6 +15,7 @@ namespace tessera::convert {
 struct FilePart {
   std::vector<StoredTensor> tensors{};
   std::span<const std::byte> bytes{};
+  const MappedFile* map = nullptr;  // that has the bytes, if a file does
 };
 
 /// Joins tensors of equal names: those of wo and w2 side by side, other matrices one below the other, and the token

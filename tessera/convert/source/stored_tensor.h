@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/file.h"
 #include "tessera/base/result.h"
 #include "tessera/convert/source/element_type.h"
 
@@ -29,6 +31,10 @@ class ElementSource {
   /// Writes elements, as many as `into` has room for, from number `first` on. `into` is aligned for the element type.
   /// Several threads may read at once. A short read costs little more than its own elements.
   virtual void read(int64_t first, std::span<std::byte> into) const = 0;
+
+  /// Releases the memory of the file for elements [first, first + n), which were read. Sources that read all of their
+  /// parts for any element release them with the last element.
+  virtual void forget(int64_t first, int64_t n) const = 0;
 
  protected:
   ElementSource() = default;
@@ -51,6 +57,27 @@ struct StoredTensor {
   /// bytes of the tensor's file. The containers' readers have checked that all elements are in it. `into` is aligned
   /// for the element type if elements are computed.
   void read(std::span<const std::byte> file, int64_t first, std::span<std::byte> into) const;
+
+  /// Whether elements that lie one after another in the file are in different rows, as in a transposed matrix. Reads of
+  /// kColumnRows rows at once cost least per element, of less than a row most.
+  bool is_by_columns() const { return column_dimension().has_value(); }
+  static constexpr int64_t kColumnRows = 32;
+
+  /// Releases the memory of elements [first, first + n) in the order of the shape, which were read, as all before them
+  /// were. Elements in another order may be anywhere in the tensor, which is then released with its last element.
+  void forget(const MappedFile& file, int64_t first, int64_t n) const;
+
+ private:
+  void copy(std::span<const std::byte> file, int64_t element, std::span<std::byte> into) const;
+  void read_runs(std::span<const std::byte> file, int64_t first, std::span<std::byte> into) const;
+  void read_columns(std::span<const std::byte> file, size_t dimension, int64_t first, std::span<std::byte> into) const;
+  std::optional<size_t> column_dimension() const;
+
+  /// Elements of the file or of `elements`, numbered from `offset` on.
+  struct ElementRange {
+    int64_t first = 0, n = 0;
+  };
+  ElementRange finished_by(int64_t first, int64_t n) const;
 };
 
 /// The number of elements of a shape. Errors: format (a negative extent; more than 2^63 elements); limit (rank).

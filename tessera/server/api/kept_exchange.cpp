@@ -40,6 +40,7 @@ FieldResult<std::shared_ptr<Exchange>> keep_stream(ApiContext& context, const st
 
 KeptExchange::KeptExchange(KeptStreams& streams, std::shared_ptr<Exchange> client)
     : Exchange(take_request(*client)), streams_(streams), client_(std::move(client)) {
+  hold(client_->held());
   keep_place(client_->take_place());
 }
 

@@ -61,6 +61,9 @@ FieldResult<std::string> wanted_model(ApiContext& context, const HttpRequest& re
 }
 
 FieldResult<> run_with_model(ApiContext& context, const ModelPart& part, const std::shared_ptr<Exchange>& exchange) {
+  // A request with a place has the lease of its model. If that model is to be unloaded now, a second lease would never
+  // come: the model waits for the end of the first one.
+  if (exchange->held() != nullptr) return part(*static_cast<ServedModel*>(exchange->held().get()), exchange);
   const HttpRequest& request = exchange->request();
   auto name = wanted_model(context, request);
   if (!name) return forward_error(name);
@@ -134,7 +137,7 @@ Handler with_early_place(ApiContext& context, TaskKind kind, Handler handler) {
   return [&context, kind, handler = std::move(handler)](std::shared_ptr<Exchange> exchange) {
     if (refuses_now(context, *exchange)) return;
     if (context.models().options().is_single) {
-      if (const auto lease = context.models().find_loaded("")) {
+      if (const auto lease = context.models().find_loaded("", LeaseUse::request)) {
         exchange->hold(*lease);
         if (const auto taken = take_place(kind, **lease, *exchange); !taken)
           return answer_error(*exchange, taken.error());

@@ -155,7 +155,7 @@ void Acceptor::hand_over(int descriptor, Peer peer, bool is_refused) {
     is_posted = thread->post(
         [thread, descriptor, peer = std::move(peer), is_refused] { thread->adopt(descriptor, peer, is_refused); });
   } catch (const std::exception&) {
-    is_posted = false;
+    // Without memory the connection closes.
   }
   if (is_posted) return;
   ::close(descriptor);

@@ -52,8 +52,9 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   /// Calls f on the strand once the client leaves before the end of the answer; at once if it has left.
   virtual void on_gone(std::function<void()> f) = 0;
 
-  /// Keeps an object as long as the exchange exists: the model that answers. A later one replaces it.
-  void hold(std::shared_ptr<const void> object) { held_object_ = std::move(object); }
+  /// Keeps an object as long as the exchange exists: the lease of the model that answers. A later one replaces it.
+  void hold(std::shared_ptr<void> object) { held_object_ = std::move(object); }
+  const std::shared_ptr<void>& held() const { return held_object_; }
   /// Keeps the request's place in a queue until its task takes the place. Not from two threads at a time.
   void keep_place(std::shared_ptr<const void> place) { place_ = std::move(place); }
   std::shared_ptr<const void> take_place() { return std::move(place_); }
@@ -74,7 +75,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   std::atomic<bool> gone_{false};
 
  private:
-  std::shared_ptr<const void> held_object_;
+  std::shared_ptr<void> held_object_;
   std::shared_ptr<const void> place_;  // of the model that is held
 };
 

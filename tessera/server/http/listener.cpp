@@ -136,7 +136,7 @@ Result<Listener> listen_unix(const std::string& path) {
   if (path.size() >= sizeof address.sun_path)
     return fail(ErrorCode::invalid_argument, "--host {}: {} bytes, limit {}", path, path.size(),
                 sizeof address.sun_path - 1);
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  std::memcpy(address.sun_path, path.data(), path.size());  // the rest is zero
   TESSERA_TRY(remove_stale_socket(address));
   const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return fail(ErrorCode::io, "--host {}: {}", path, std::strerror(errno));

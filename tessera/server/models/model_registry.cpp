@@ -158,26 +158,26 @@ FieldResult<ModelRegistry::EntryRef> ModelRegistry::require(std::string_view nam
 struct ModelRegistry::Use {
   ModelRegistry& registry;
   EntryRef entry;
-  bool is_request = false;
+  LeaseUse kind = LeaseUse::look;
   bool is_counted = false;
 
   ~Use() {
-    if (is_counted) registry.release(*entry, is_request);
+    if (is_counted) registry.release(*entry, kind);
   }
 };
 
 // Counts only what cannot fail any more: the end of a use takes the mutex.
-ModelRegistry::Lease ModelRegistry::lease(const EntryRef& entry, bool is_request) {
-  const auto use = std::make_shared<Use>(*this, entry, is_request);
+ModelRegistry::Lease ModelRegistry::lease(const EntryRef& entry, LeaseUse kind) {
+  const auto use = std::make_shared<Use>(*this, entry, kind);
   ++entry->n_users;
   use->is_counted = true;
   return {use, entry->model.get()};
 }
 
-void ModelRegistry::release(Entry& entry, bool is_request) {
+void ModelRegistry::release(Entry& entry, LeaseUse kind) {
   const std::lock_guard lock(mutex_);
   --entry.n_users;
-  if (is_request) entry.last_use = Clock::now();
+  if (kind == LeaseUse::request) entry.last_use = Clock::now();
   if (entry.n_users == 0) changed_.notify_all();
 }
 
@@ -189,7 +189,7 @@ FieldResult<ModelRegistry::Lease> ModelRegistry::acquire(std::string_view name, 
   Entry& wanted = **entry;
   if (wanted.state == ModelState::loaded) {
     wanted.last_use = Clock::now();
-    return lease(*entry, true);
+    return lease(*entry, LeaseUse::request);
   }
   const bool is_coming = wanted.state == ModelState::loading || wanted.is_queued;
   if (!is_coming && !(may_load && options_.loads_on_demand) && !options_.is_single)
@@ -204,12 +204,12 @@ FieldResult<ModelRegistry::Lease> ModelRegistry::acquire(std::string_view name, 
   return nullptr;
 }
 
-FieldResult<ModelRegistry::Lease> ModelRegistry::find_loaded(std::string_view name) {
+FieldResult<ModelRegistry::Lease> ModelRegistry::find_loaded(std::string_view name, LeaseUse kind) {
   const std::lock_guard lock(mutex_);
   auto entry = require(name);
   if (!entry) return forward_error(entry);
   if ((*entry)->state != ModelState::loaded) return std::unexpected(not_loaded((*entry)->facts.name));
-  return lease(*entry, false);
+  return lease(*entry, kind);
 }
 
 size_t ModelRegistry::n_waiting() const {
@@ -276,7 +276,7 @@ ModelView ModelRegistry::view(const EntryRef& entry, bool has_lease) {
   if (const auto time = expiry(*entry))
     view.expires = std::chrono::system_clock::now() +
                    std::chrono::duration_cast<std::chrono::system_clock::duration>(*time - Clock::now());
-  if (has_lease && entry->state == ModelState::loaded) view.lease = lease(entry, false);
+  if (has_lease && entry->state == ModelState::loaded) view.lease = lease(entry, LeaseUse::look);
   return view;
 }
 
@@ -468,7 +468,7 @@ void ModelRegistry::answer_waiters(const EntryRef& entry, const Result<>& loaded
 
 FieldResult<ModelRegistry::Lease> ModelRegistry::lease_now(const EntryRef& entry) {
   const std::lock_guard lock(mutex_);
-  return lease(entry, true);
+  return lease(entry, LeaseUse::request);
 }
 
 // --- time and the end

@@ -56,6 +56,9 @@ struct ModelView {
   std::optional<std::chrono::system_clock::time_point> expires{};  // when an idle model is unloaded
 };
 
+/// The purpose of a lease. A request counts as a use of the model, after which its time begins anew.
+enum class LeaseUse : uint8_t { look, request };
+
 struct RegistryOptions {
   bool is_single = false;                         // there is one model, and the names in requests do not matter
   size_t max_loaded = 4;                          // models at once
@@ -103,8 +106,8 @@ class ModelRegistry {
   /// the model is being loaded for `waiter`. Errors: 404 (no such model), 400 (no name; not loaded, and may_load or
   /// loads_on_demand is off), 503 (too many wait).
   FieldResult<Lease> acquire(std::string_view name, bool may_load, Waiter waiter);
-  /// The same for a model that is loaded now. Nothing is loaded, and the lease does not count as a use.
-  FieldResult<Lease> find_loaded(std::string_view name);
+  /// The same for a model that is loaded now. Nothing is loaded.
+  FieldResult<Lease> find_loaded(std::string_view name, LeaseUse kind = LeaseUse::look);
 
   /// Begins to load or unload a model. Errors: 404, 400 (it is loaded; it is not loaded).
   FieldResult<> load(std::string_view name);
@@ -165,7 +168,7 @@ class ModelRegistry {
   // With the mutex held.
   EntryRef find(std::string_view name) const;
   FieldResult<EntryRef> require(std::string_view name) const;
-  Lease lease(const EntryRef& entry, bool is_request);
+  Lease lease(const EntryRef& entry, LeaseUse kind);
   std::optional<Clock::time_point> expiry(const Entry& entry) const;
   ModelView view(const EntryRef& entry, bool has_lease);
   size_t n_waiting() const;
@@ -185,7 +188,7 @@ class ModelRegistry {
   FieldResult<Lease> lease_now(const EntryRef& entry);
 
   void tell(const EntryRef& entry);
-  void release(Entry& entry, bool is_request);
+  void release(Entry& entry, LeaseUse kind);
 
   PostToIo post_to_io_;
   std::shared_ptr<Storage> storage_;

@@ -66,7 +66,7 @@ Result<std::vector<DiskTier::StoredPart>> DiskTier::missing_parts(const Slot& sl
   std::vector<StoredPart> missing;
   const std::span<const int32_t> tokens = slot.sequence->reusable_tokens();
   const int64_t n_most = std::ssize(tokens) - 1, n_held = slot.n_computed;
-  if (n_most <= n_held || storage_->cache()->is_empty()) return missing;
+  if (storage_->cache()->is_empty()) return missing;
   PrefixKeys keys(digest_of(root_of(*slot.sequence)), tokens);
   const auto add = [&](const SavedPart& part) -> Result<> {
     TESSERA_ASSIGN(const size_t n_bytes, session_.part_bytes(part));
@@ -161,7 +161,6 @@ void DiskTier::take_parts(int32_t id, uint64_t restore_id, const ReadParts& read
 void DiskTier::give_up(Slot& slot, bool tries_again) {
   if (!session_.needs_marks()) return finish(slot);
   const bool always = restores_[slot.id].always;
-  slot.is_restoring = false;
   slots_.attach_again(slot);
   if (!tries_again || !begin_restore(slot, always)) finish(slot);
 }

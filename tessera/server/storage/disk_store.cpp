@@ -195,8 +195,7 @@ void DiskStore::remove(const File& file) {
   const auto removed = directory_.remove_file(file.path);
   if (!removed && removed.error().code() != ErrorCode::not_found) return;
   n_bytes_ -= std::min<uint64_t>(n_bytes_, file.n_bytes);
-  for (size_t slash = file.path.rfind('/'); slash != std::string::npos && slash > 0;
-       slash = file.path.rfind('/', slash - 1))
+  for (size_t slash = file.path.rfind('/'); slash != std::string::npos; slash = file.path.rfind('/', slash - 1))
     if (!directory_.remove_directory(file.path.substr(0, slash))) return;
 }
 

@@ -17,6 +17,11 @@ class TernarySource : public MatrixSource {
  public:
   TernarySource(const PackedPart& bytes, float scale) : MatrixSource(bytes.shape[1]), bytes_(bytes), scale_(scale) {}
 
+  // Each row needs a quarter of every byte in its column.
+  void forget(int64_t first, int64_t n) const override {
+    if (first + n == kByteRows * bytes_.n_elements()) bytes_.forget();
+  }
+
  private:
   // The upper quarter of the rows is in the lowest bits.
   void decode(const Tile& tile, float* values) const override {

@@ -52,6 +52,12 @@ class Fp4Source : public ElementSource {
     }
   }
 
+  void forget(int64_t first, int64_t n) const override {
+    scales_.forget(first * format_.n_scales, n * format_.n_scales);
+    const int64_t n_block_bytes = format_.n_scales * format_.n_scale_bytes;
+    values_.forget(first * n_block_bytes, n * n_block_bytes);
+  }
+
  private:
   Fp4Format format_;
   PackedPart values_, scales_;
@@ -62,6 +68,7 @@ class ConstantSource : public ElementSource {
  public:
   explicit ConstantSource(float value) : value_(value) {}
   void read(int64_t, std::span<std::byte> into) const override { std::memcpy(into.data(), &value_, into.size()); }
+  void forget(int64_t, int64_t) const override {}
 
  private:
   float value_;

@@ -21,6 +21,14 @@ class GroupedSource : public MatrixSource {
   GroupedSource(GroupedMatrix matrix, std::vector<uint32_t> group_of_column)
       : MatrixSource(matrix.n_columns), matrix_(std::move(matrix)), group_of_column_(std::move(group_of_column)) {}
 
+  // Most methods have words of all rows beside each other.
+  void forget(int64_t first, int64_t n) const override {
+    if (first + n < matrix_.n_rows * matrix_.n_columns) return;
+    matrix_.integers.words.forget();
+    matrix_.scale.forget();
+    if (matrix_.zeros) matrix_.zeros->words.forget();
+  }
+
  private:
   using Place = PackedIntegers::Place;
   template <class T>
@@ -90,6 +98,7 @@ Result<std::vector<uint32_t>> read_groups(const GroupedMatrix& matrix) {
     is_regular &= group == i / matrix.group_columns;
     groups[to_size(i)] = group;
   }
+  matrix.groups->forget();
   if (is_regular) groups = {};
   return groups;
 }

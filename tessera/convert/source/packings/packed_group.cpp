@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "tessera/base/index.h"
+#include "tessera/convert/source/mapped_pages.h"
 #include "tessera/convert/source/to_floats.h"
 #include "tessera/text/utf8.h"
 
@@ -28,6 +29,11 @@ float PackedPart::value(int64_t i) const {
 void PackedPart::values(int64_t first, std::span<float> into) const {
   const size_t width = element_bytes(type);
   to_floats(type, {data + to_size(first) * width, into.size() * width}, into);
+}
+
+void PackedPart::forget(int64_t first, int64_t n) const {
+  const size_t width = element_bytes(type);
+  forget_bytes(*map, static_cast<uint64_t>(data - map->bytes().data()) + to_size(first) * width, to_size(n) * width);
 }
 
 Result<> PackedPart::require_type(ElementType wanted) const {
@@ -65,6 +71,7 @@ Result<float> PackedPart::single_scale() const {
     return fail(ErrorCode::mismatch, "tensor {}: shape {}, want one element", text::quote_text(name),
                 extents_text(shape));
   const float scale = value(0);
+  forget();
   if (!std::isfinite(scale)) return fail(ErrorCode::format, "tensor {}: not finite", text::quote_text(name));
   return scale;
 }

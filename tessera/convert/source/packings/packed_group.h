@@ -20,6 +20,7 @@ struct PackedPart {
   ElementType type = ElementType::f32;
   std::vector<int64_t> shape{};
   const std::byte* data = nullptr;
+  const MappedFile* map = nullptr;  // that has the data
 
   int64_t n_elements() const;
   /// Element i as a float.
@@ -32,6 +33,10 @@ struct PackedPart {
     std::memcpy(&word, data + static_cast<size_t>(i) * sizeof word, sizeof word);
     return word;
   }
+
+  /// Releases the memory of elements [first, first + n), or of all, which were read.
+  void forget(int64_t first, int64_t n) const;
+  void forget() const { forget(0, n_elements()); }
 
   // Errors: mismatch.
   Result<> require_type(ElementType wanted) const;

@@ -28,6 +28,7 @@ Result<MatrixExtents> read_extents(const PackedPart& shape) {
     return number;
   };
   const MatrixExtents extents{extent(0), extent(1)};
+  shape.forget();
   constexpr int64_t kMaxExtent = int64_t{1} << 31;
   if (extents.n_rows < 0 || extents.n_rows > kMaxExtent || extents.n_columns < 0 || extents.n_columns > kMaxExtent)
     return fail(ErrorCode::format, "tensor {}: extents {} and {}, want 0 to {}", text::quote_text(shape.name),

@@ -96,7 +96,8 @@ class Unpacking {
     return PackedPart{.name = name,
                       .type = tensor.type,
                       .shape = tensor.shape,
-                      .data = checkpoint_.file_bytes(*found).data() + tensor.offset};
+                      .data = checkpoint_.file_bytes(*found).data() + tensor.offset,
+                      .map = &checkpoint_.file_of(*found)};
   }
 
   static constexpr size_t kMaxShownName = 200;

@@ -29,6 +29,13 @@ class ScaledMatrices : public MatrixSource {
         zeros_(group.zeros),
         blocks_(blocks) {}
 
+  void forget(int64_t first, int64_t n) const override {
+    weight_.forget(first, n);
+    if (first + n < weight_.n_elements()) return;
+    scale_.forget();
+    if (zeros_) zeros_->forget();
+  }
+
  private:
   void decode(const Tile& tile, float* values) const override {
     for (int64_t row = tile.row; row < tile.row + tile.n_rows; ++row, values += tile.n_columns) {

@@ -66,6 +66,21 @@ std::string architecture_of(const std::optional<Json>& config) {
   return classes->front().get<std::string>();
 }
 
+/// A file that says what the tensors of a folder are.
+struct Config {
+  const char* file;
+  std::optional<Json> json;
+};
+
+// The config of a model, or the settings of an adapter.
+Result<Config> config_of(const Checkpoint& checkpoint) {
+  constexpr const char* kAdapter = "adapter_config.json";
+  TESSERA_ASSIGN(std::optional<Json> model, checkpoint.config());
+  if (model) return Config{"config.json", std::move(model)};
+  TESSERA_ASSIGN(std::optional<Json> adapter, checkpoint.read_json_file(kAdapter));
+  return Config{kAdapter, std::move(adapter)};
+}
+
 // In ASCII, so that it is safe to print.
 std::string value_of(const Json& value) {
   constexpr bool kInAscii = true;
@@ -112,11 +127,11 @@ std::string tensor_table(const Checkpoint& checkpoint) {
 }  // namespace
 
 Result<> print_checkpoint(const Checkpoint& checkpoint, const CheckpointParts& parts, Output& out) {
-  TESSERA_ASSIGN(const std::optional<Json> config, checkpoint.config());
-  if (parts.summary) TESSERA_TRY(out.append(summary_table(checkpoint, config)));
-  if (parts.config && config) {
-    if (parts.summary) TESSERA_TRY(out.append("\nconfig.json\n"));
-    TESSERA_TRY(out.append(config_table(config)));
+  TESSERA_ASSIGN(const Config config, config_of(checkpoint));
+  if (parts.summary) TESSERA_TRY(out.append(summary_table(checkpoint, config.json)));
+  if (parts.config && config.json) {
+    if (parts.summary) TESSERA_TRY(out.append(fmt::format("\n{}\n", config.file)));
+    TESSERA_TRY(out.append(config_table(config.json)));
   }
   if (!parts.tensors) return {};
   if (parts.summary) TESSERA_TRY(out.append("\ntensors\n"));
@@ -124,19 +139,19 @@ Result<> print_checkpoint(const Checkpoint& checkpoint, const CheckpointParts& p
 }
 
 Result<> print_checkpoint_json(const Checkpoint& checkpoint, const CheckpointParts& parts, Output& out) {
-  TESSERA_ASSIGN(std::optional<Json> config, checkpoint.config());
+  TESSERA_ASSIGN(Config config, config_of(checkpoint));
   Json report = Json::object();
   if (parts.summary) {
     const CheckpointSummary summary = summary_of(checkpoint);
     report["files"] = checkpoint.paths();
-    report["architecture"] = architecture_of(config);
+    report["architecture"] = architecture_of(config.json);
     report["n_parameters"] = summary.n_parameters;
     report["n_bytes"] = summary.n_bytes;
     for (const auto& [type, share] : summary.formats)
       report["formats"][std::string(convert::element_name(type))] = {{"n_tensors", share.n_tensors},
                                                                      {"n_bytes", share.n_bytes}};
   }
-  if (parts.config) report["config"] = config ? std::move(*config) : Json(nullptr);
+  if (parts.config) report["config"] = config.json ? std::move(*config.json) : Json(nullptr);
   if (parts.tensors) {
     Json& tensors = report["tensors"] = Json::array();
     for (const CheckpointTensor& tensor : checkpoint.tensors())

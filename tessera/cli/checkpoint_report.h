@@ -14,8 +14,8 @@ struct CheckpointParts {
   bool summary = true, config = true, tensors = true;
 };
 
-/// Prints tables: files, sizes and formats; the members of config.json; the tensors, whose shapes are in the order of
-/// the checkpoint, outermost first. Errors: those of reading config.json; io.
+/// Prints tables: files, sizes and formats; the members of config.json, or of adapter_config.json; the tensors, whose
+/// shapes are in the order of the checkpoint, outermost first. Errors: those of reading config.json; io.
 Result<> print_checkpoint(const convert::Checkpoint& checkpoint, const CheckpointParts& parts, Output& out);
 /// The same as one JSON object.
 Result<> print_checkpoint_json(const convert::Checkpoint& checkpoint, const CheckpointParts& parts, Output& out);

@@ -1,16 +1,18 @@
 // tessera convert: converts a checkpoint, as the hubs store models, to a GGUF file, at once in any type that
-// `tessera quantize` knows. --dry-run prints the types and sizes without writing.
+// `tessera quantize` knows, or a LoRA adapter. --dry-run prints the types and sizes without writing.
 #include <fmt/format.h>
 
 #include <chrono>
 #include <filesystem>
 
 #include "tessera/base/counted.h"
+#include "tessera/cli/adapter_base.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/option_flags.h"
 #include "tessera/cli/quantize_args.h"
 #include "tessera/cli/quantize_report.h"
+#include "tessera/convert/adapter/lora_settings.h"
 #include "tessera/convert/conversion.h"
 
 namespace tessera::cli {
@@ -45,6 +47,8 @@ class ConvertCommand final : public Command {
                "that of the checkpoint");
     table.rare("--pre", "NAME", "name of the pre-tokenizer, where its steps are not known",
                set_string(vocabulary_.options.pre), "by its steps");
+    table.rare("--base", "DIR", "of an adapter: folder with the config.json of the model that it is for",
+               set_string(base_), "that which the adapter names, as a folder or in the cache");
     args_.add_rare_mix_to(table);
     add_threads_flag(table, args_.n_threads);
     add_numa_flag(table, args_.numa);
@@ -77,7 +81,7 @@ class ConvertCommand final : public Command {
     convert::QuantizeOptions options = args_.options;
     options.program_version = TESSERA_VERSION;
     const auto type = args_.size ? std::optional(args_.file_type.value_or(convert::FileType::q8_0)) : args_.file_type;
-    TESSERA_ASSIGN(const auto conversion, convert::Conversion::open(args_.input, type, vocabulary_));
+    TESSERA_ASSIGN(const auto conversion, open(type));
     conversion->apply_to(options);
     convert::Imatrix imatrix;
     if (!args_.imatrix_path.empty()) {
@@ -111,6 +115,16 @@ class ConvertCommand final : public Command {
   }
 
  private:
+  Result<std::unique_ptr<convert::Conversion>> open(std::optional<convert::FileType> type) const {
+    if (convert::find_adapter(args_.input)) {
+      TESSERA_ASSIGN(const std::string base, find_adapter_base(args_.input, base_));
+      return convert::Conversion::open_adapter(args_.input, base, type);
+    }
+    if (!base_.empty())
+      return fail(ErrorCode::invalid_argument, "--base: {} is no adapter with adapter_config.json", args_.input);
+    return convert::Conversion::open(args_.input, type, vocabulary_);
+  }
+
   static void show_warnings(const convert::Conversion& conversion, const convert::QuantizePlan& plan,
                             const convert::QuantizeOptions& options) {
     for (const std::string& warning : conversion.warnings()) log("warning: " + warning);
@@ -120,6 +134,7 @@ class ConvertCommand final : public Command {
 
   QuantizeArgs args_;
   convert::VocabularySource vocabulary_;
+  std::string base_;
 };
 
 }  // namespace

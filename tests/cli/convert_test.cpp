@@ -6,6 +6,7 @@
 
 #include "tests/cli/cli_support.h"
 #include "tests/convert/hub_folder.h"
+#include "tests/convert/lora_folder.h"
 
 namespace tessera {
 namespace {
@@ -89,6 +90,69 @@ TEST(Convert, TakesTheVocabularyFromAnotherFolder) {
   named.back() = "gpt-9";
   expect_refusal(run_program(named), 1, "pre-tokenizer \"gpt-9\": not known");
   expect_refusal(run_program({"convert", folder, "-o", out, "--vocab", temporary_path("none")}), 1, "no vocabulary");
+}
+
+// An adapter needs the config of its base model, from the folder that it names, from the cache, or from --base.
+TEST(Convert, AnAdapterFindsItsBaseModel) {
+  const testing::HubFolder model = hub_llama("F32");
+  const std::string base = model.write("base"), out = temporary_path("adapter.gguf"), cache = temporary_path("cache");
+  std::filesystem::remove_all(cache);
+  testing::HubFolder merged = model;
+  testing::LoraFolder lora;
+  lora.add(merged, "model.layers.1.self_attn.q_proj", 4, 1.0f);
+  const std::vector<std::string> environment = {"HF_HUB_CACHE=" + cache};
+  const auto convert = [&](const std::string& name, const std::vector<std::string>& more = {}) {
+    lora.config["base_model_name_or_path"] = name;
+    std::filesystem::remove(out);
+    std::vector<std::string> arguments = {"convert", lora.write("lora"), "-o", out};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments, "", environment);
+  };
+  EXPECT_EQ(convert(base).status, 0);
+  const std::string keys = run_program({"inspect", out, "--keys"}).out;
+  EXPECT_NE(keys.find("adapter.lora.alpha"), std::string::npos) << keys;
+  EXPECT_EQ(convert("me/tiny", {"--base", base}).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(out));
+  expect_refusal(convert("me/tiny", {"--base", cache}), 1, "neither a folder with config.json nor in the cache");
+  expect_refusal(convert("me/tiny"), 1,
+                 "the base model \"me/tiny\" is neither a folder with config.json nor in the cache");
+  expect_refusal(convert(""), 1, "adapter_config.json: names no base model: give the folder of its config.json with");
+  expect_refusal(convert("", {"--base", base, "--type", "q8_0"}), 1, "adapters have the type F32, F16 or BF16");
+
+  const std::string repository = cache + "/models--me--tiny", commit(40, 'a'), other(40, 'b');
+  const auto write = [&](const std::string& folder, const std::string& file, const std::string& text) {
+    std::filesystem::create_directories(repository + folder);
+    std::ofstream(repository + folder + "/" + file) << text;
+  };
+  write("/snapshots/" + commit, "config.json", model.config);
+  EXPECT_EQ(convert("me/tiny").status, 0);
+  write("/snapshots/" + other, "config.json", "{}");
+  write("/refs", "main", other);
+  expect_refusal(convert("me/tiny"), 1, "models of class \"\" are not converted");
+  write("/refs", "main", commit);
+  EXPECT_EQ(convert("me/tiny").status, 0);
+  expect_refusal(convert("me/tiny@" + other), 1, "models of class \"\" are not converted");
+}
+
+TEST(Convert, AnAdapterIsPlannedAndInspected) {
+  testing::HubFolder model = hub_llama("F32");
+  const std::string base = model.write("base");
+  testing::LoraFolder lora;
+  lora.add(model, "model.layers.1.self_attn.q_proj", 4, 1.0f);
+  const std::string folder = lora.write("lora"), tensors = folder + "/adapter_model.safetensors";
+  const ProgramOutput plan = run_program({"convert", tensors, "--base", base, "--dry-run", "--json"});
+  ASSERT_EQ(plan.status, 0) << plan.err;
+  const json rows = json::parse(plan.out);
+  EXPECT_EQ(rows["tensors"].size(), 2u);
+  EXPECT_EQ(rows["tensors"][0]["name"], "blk.1.attn_q.weight.lora_a");
+  const ProgramOutput report = run_program({"inspect", folder});
+  EXPECT_EQ(report.status, 0) << report.err;
+  EXPECT_NE(report.out.find("\nadapter_config.json\n"), std::string::npos) << report.out;
+  EXPECT_NE(report.out.find("lora_alpha"), std::string::npos);
+  EXPECT_NE(report.out.find("layers.1.self_attn.q_proj.lora_B.weight"), std::string::npos);
+  EXPECT_EQ(json::parse(run_program({"inspect", folder, "--json"}).out)["config"]["lora_alpha"], 8.0);
+  expect_refusal(run_program({"convert", base, "--base", base, "--dry-run"}), 1,
+                 "is no adapter with adapter_config.json");
 }
 
 TEST(Convert, RefusesWrongArguments) {

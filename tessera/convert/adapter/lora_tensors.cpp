@@ -105,31 +105,33 @@ Result<std::vector<LoraModule>> modules_of(const Checkpoint& adapter) {
   return modules;
 }
 
-// A matrix times a number, in floats of 32 bits.
+// A matrix times a number, in floats of 32 bits. The file must outlive it.
 class ScaledMatrix final : public ElementSource {
  public:
-  ScaledMatrix(StoredTensor matrix, std::span<const std::byte> file, float factor)
+  ScaledMatrix(StoredTensor matrix, const MappedFile& file, float factor)
       : matrix_(std::move(matrix)), file_(file), factor_(factor) {}
 
   void read(int64_t first, std::span<std::byte> into) const override {
     std::vector<float> values(into.size() / sizeof(float));
     std::vector<std::byte> stored(values.size() * element_bytes(matrix_.type));
-    matrix_.read(file_, first, stored);
+    matrix_.read(file_.bytes(), first, stored);
     to_floats(matrix_.type, stored, values);
     for (float& value : values) value *= factor_;
     std::ranges::copy(std::as_bytes(std::span(values)), into.begin());
   }
 
+  void forget(int64_t first, int64_t n) const override { matrix_.forget(file_, first, n); }
+
  private:
   StoredTensor matrix_;
-  std::span<const std::byte> file_;
+  const MappedFile& file_;
   float factor_;
 };
 
 StoredTensor scaled_matrix(const Checkpoint& adapter, const CheckpointTensor& source, float factor) {
   if (factor == 1.0f) return source.tensor;
   StoredTensor result{.name = source.tensor.name, .type = ElementType::f32, .shape = source.tensor.shape};
-  result.elements = std::make_shared<ScaledMatrix>(source.tensor, adapter.file_bytes(source), factor);
+  result.elements = std::make_shared<ScaledMatrix>(source.tensor, adapter.file_of(source), factor);
   return result;
 }
 

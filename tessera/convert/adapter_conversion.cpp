@@ -22,12 +22,6 @@ DType adapter_type_of(std::span<const ConvertedTensor> tensors) {
   return is_one && is_short ? *first : DType::f32;
 }
 
-Shape adapter_shape(const ConvertedTensor& tensor) {
-  Shape shape;
-  std::ranges::copy(tensor.shape.rbegin(), tensor.shape.rend(), shape.ne.begin());
-  return shape;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Conversion>> Conversion::open_adapter(const std::string& path, const std::string& base,
@@ -57,8 +51,10 @@ Result<> Conversion::make_adapter_header(std::optional<FileType> file_type) {
   builder.set(keys::kAdapterLoraAlpha, draft.alpha);
   const DType type = file_type ? info(*file_type).dtype : adapter_type_of(draft.tensors);
   builder.set(keys::kFileType, info(*file_type_of(type)).id);
-  for (const ConvertedTensor& tensor : draft.tensors)
-    TESSERA_TRY(builder.add_tensor(tensor.name, type, adapter_shape(tensor), static_cast<int>(tensor.shape.size())));
+  for (const ConvertedTensor& tensor : draft.tensors) {
+    TESSERA_ASSIGN(const Shape shape, shape_in_gguf(tensor));
+    TESSERA_TRY(builder.add_tensor(tensor.name, type, shape, static_cast<int>(tensor.shape.size())));
+  }
   TESSERA_ASSIGN(header_, builder.header());
   TESSERA_ASSIGN(files_, ModelFiles::parse_header(header_, checkpoint_.folder()));
   rows_ = std::make_unique<ConvertedRows>(checkpoint_, std::move(draft.tensors));

@@ -48,17 +48,6 @@ DType own_type_of(const ConvertedTensor& tensor) {
   return same_type_in_gguf(tensor.parts[0].view.type).value_or(DType::f32);
 }
 
-Result<Shape> shape_in_gguf(const ConvertedTensor& tensor) {
-  if (tensor.shape.size() > to_size(kMaxRank))
-    return fail(ErrorCode::limit, "tensor {}: {} dimensions, limit {}", tensor.name, tensor.shape.size(), kMaxRank);
-  Shape shape;
-  for (size_t i = 0; i < tensor.shape.size(); ++i) shape.ne[i] = tensor.shape[tensor.shape.size() - 1 - i];
-  const auto n_row = checked_mul(shape[0], info(own_type_of(tensor)).block_elements);
-  if (!n_row) return fail(ErrorCode::limit, "tensor {}: rows of more than 2^63 values", tensor.name);
-  shape[0] = *n_row;
-  return shape;
-}
-
 // The type of tensors that are quantized in the source and stay so, if there are any.
 std::optional<FileType> kept_type_of(std::span<const ConvertedTensor> tensors) {
   for (const ConvertedTensor& tensor : tensors)
@@ -102,6 +91,17 @@ Result<> require_known_tensors(const ModelFiles& files, const Model& model) {
 }
 
 }  // namespace
+
+Result<Shape> shape_in_gguf(const ConvertedTensor& tensor) {
+  if (tensor.shape.size() > to_size(kMaxRank))
+    return fail(ErrorCode::limit, "tensor {}: {} dimensions, limit {}", tensor.name, tensor.shape.size(), kMaxRank);
+  Shape shape;
+  for (size_t i = 0; i < tensor.shape.size(); ++i) shape.ne[i] = tensor.shape[tensor.shape.size() - 1 - i];
+  const auto n_row = checked_mul(shape[0], info(own_type_of(tensor)).block_elements);
+  if (!n_row) return fail(ErrorCode::limit, "tensor {}: rows of more than 2^63 values", tensor.name);
+  shape[0] = *n_row;
+  return shape;
+}
 
 DType type_in_gguf(std::string_view name, size_t rank, DType matrices) {
   if (rank <= 1 || !name.ends_with(".weight")) return DType::f32;

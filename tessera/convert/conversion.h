@@ -68,5 +68,7 @@ Result<> check_output(const Checkpoint& checkpoint, const std::string& path, uin
 
 /// The type of a tensor: F32 for what is small and sensitive, else `matrices`.
 DType type_in_gguf(std::string_view name, size_t rank, DType matrices);
+/// The shape of a tensor, innermost extent first. Errors: limit (too many dimensions, or too long rows).
+Result<Shape> shape_in_gguf(const ConvertedTensor& tensor);
 
 }  // namespace tessera::convert

@@ -144,6 +144,9 @@ TEST_F(HttpLimiting, AHeadHasATime) {
   start(std::move(options));
   EXPECT_EQ(refusal_of("GET /health HTTP/1.1\r\n"), 408);
   EXPECT_EQ(refusal_of(""), 408);
+  const HttpReply reply = answer_to("GET /health HTTP/1.1\r\n");
+  EXPECT_NE(reply.body.find("The head took too long"), std::string::npos) << reply.body;
+  EXPECT_EQ(finished_statuses(2), (std::vector<int>{408, 408})) << "one of the three had begun no request";
 }
 
 TEST_F(HttpLimiting, ABodyHasATimeWithoutProgress) {
@@ -164,7 +167,9 @@ TEST_F(HttpLimiting, ABodyHasATimeInAll) {
   std::thread sender([&] {
     while (!is_done && client.send("a")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   });
-  EXPECT_EQ(client.read_answer().status, 408);
+  const HttpReply reply = client.read_answer();
+  EXPECT_EQ(reply.status, 408);
+  EXPECT_NE(reply.body.find("The body took too long"), std::string::npos) << reply.body;
   is_done = true;
   sender.join();
 }

@@ -109,7 +109,9 @@ const HubNames& decoder_names() {
 struct KnownModel {
   const char* name;
   std::string config;  // after the common members
-  HubNames names{};    // that differ
+  int n_ff = 192;
+  std::string scaled = "attn_";  // the beginning of the matrices whose factors this architecture applies; "": of all
+  HubNames names{};              // that differ
   std::string layers = "model.layers.";
   std::function<void(const std::string& name, HubTensor& tensor, std::vector<float>& values)> undo{};
 };
@@ -135,9 +137,11 @@ std::vector<KnownModel> known_models() {
              if (name == q) undo_rope(tensor, values, 4);
              if (name == k) undo_rope(tensor, values, 2);
            }},
-      {.name = "qwen3-dense", .config = R"("architectures": ["Qwen3ForCausalLM"], "head_dim": 32)"},
-      {.name = "qwen3moe-moe", .config = R"("architectures": ["Qwen3MoeForCausalLM"], "head_dim": 32, "num_experts": 4,
-           "num_experts_per_tok": 2, "moe_intermediate_size": 192)"},
+      {.name = "qwen3-dense", .config = R"("architectures": ["Qwen3ForCausalLM"], "head_dim": 32)", .scaled = ""},
+      {.name = "qwen3moe-moe",
+       .config = R"("architectures": ["Qwen3MoeForCausalLM"], "head_dim": 32, "num_experts": 4,
+           "num_experts_per_tok": 2, "moe_intermediate_size": 192)",
+       .scaled = ""},
       {.name = "gemma2-dense",
        .config = R"("architectures": ["Gemma2ForCausalLM"], "head_dim": 32, "sliding_window": 16)",
        .names = {{"post_attention_norm", "post_attention_layernorm"},
@@ -151,6 +155,8 @@ std::vector<KnownModel> known_models() {
       {.name = "mamba2-dense",
        .config = R"("architectures": ["Mamba2ForCausalLM"], "state_size": 128, "num_heads": 4, "n_groups": 2,
            "conv_kernel": 4, "expand": 2, "layer_norm_epsilon": 1e-5)",
+       .n_ff = 256,
+       .scaled = "ssm_",
        .names = {{"token_embd", "backbone.embeddings"},
                  {"output_norm", "backbone.norm_f"},
                  {"attn_norm", "norm"},
@@ -201,10 +207,10 @@ void add_hub_tensor(HubFolder& folder, HubTensor tensor, const std::vector<float
 
 // Factors of whole matrices, which these models have, become part of the matrices.
 HubFolder hub_folder_of(const KnownModel& model, const ModelFiles& files) {
-  HubFolder folder{.config = R"({"hidden_size": 128, "intermediate_size": 192, "num_hidden_layers": 2,
-      "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "max_position_embeddings": 128,
-      "rope_theta": 10000.0, "rms_norm_eps": 1e-5, )" +
-                             model.config + "}"};
+  HubFolder folder{.config = R"({"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "vocab_size": 256, "max_position_embeddings": 128, "rope_theta": 10000.0,
+      "rms_norm_eps": 1e-5, "intermediate_size": )" +
+                             std::to_string(model.n_ff) + ", " + model.config + "}"};
   for (const ModelFiles::Tensor& source : files.tensors()) {
     const std::string full(source.info.name);
     const size_t dot = full.rfind('.');
@@ -214,8 +220,8 @@ HubFolder hub_folder_of(const KnownModel& model, const ModelFiles& files) {
     std::string name = has_end ? full.substr(0, dot) : full, hub;
     std::vector<float> values = floats_of_tensor(files, full);
     const std::vector<float> factors = floats_of_tensor(files, name + ".scale");
-    for (size_t i = 0; end == ".weight" && !factors.empty() && i < values.size(); ++i)
-      values[i] *= factors[i / (values.size() / factors.size())];
+    const bool is_scaled = end == ".weight" && !factors.empty() && full.find(model.scaled) != std::string::npos;
+    for (size_t i = 0; is_scaled && i < values.size(); ++i) values[i] *= factors[i / (values.size() / factors.size())];
     if (name.starts_with("blk.")) {
       const size_t number = std::string_view("blk.").size(), after = name.find('.', number);
       hub = model.layers + name.substr(number, after + 1 - number);

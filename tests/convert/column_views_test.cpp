@@ -31,7 +31,8 @@ std::vector<std::byte> strided_elements(const StoredTensor& view, std::span<cons
   std::vector<std::byte> bytes;
   for (int64_t i = first; i < first + n; ++i) {
     int64_t rest = i, element = 0;
-    for (size_t d = view.shape.size(); d-- > 0; rest /= view.shape[d]) element += rest % view.shape[d] * view.strides[d];
+    for (size_t d = view.shape.size(); d-- > 0; rest /= view.shape[d])
+      element += rest % view.shape[d] * view.strides[d];
     const auto from = file.subspan(view.offset + to_size(element) * width, width);
     bytes.insert(bytes.end(), from.begin(), from.end());
   }

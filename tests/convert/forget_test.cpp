@@ -44,9 +44,8 @@ Checkpoint open_sparse(const std::vector<SparseTensor>& tensors, const std::stri
   std::vector<std::pair<int64_t, std::string>> written;
   int64_t n_bytes = 0;
   const auto add = [&](const SparseTensor& tensor) {
-    header[tensor.name] = {{"dtype", tensor.type},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {n_bytes, n_bytes + tensor.n_bytes}}};
+    header[tensor.name] = {
+        {"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {n_bytes, n_bytes + tensor.n_bytes}}};
     written.emplace_back(n_bytes, tensor.bytes);
     n_bytes += tensor.n_bytes;
   };
@@ -218,7 +217,8 @@ TEST(Forget, PartsOfPackedMatricesAreReleased) {
        {zeros_of("a.qweight", "I32", {512, 128}, 4), zeros_of("a.scales", "F16", {32, 1024}, 2),
         zeros_of("a.qzeros", "I32", {32, 128}, 4)}},
       {packed_integers,
-       {zeros_of("a.weight_packed", "I32", {1024, 64}, 4), zeros_of("a.weight_scale", "F16", {1024, 32}, 2),
+       {zeros_of("a.weight_packed", "I32", {1024, 64}, 4),
+        zeros_of("a.weight_scale", "F16", {1024, 32}, 2),
         zeros_of("a.weight_zero_point", "I32", {128, 32}, 4),
         {"a.weight_shape", "I64", {2}, 16, vector_bytes<int64_t>({1024, 512})}}},
       {R"({"quant_method":"fp8","weight_block_size":[2,2]})",

@@ -15,6 +15,8 @@ namespace tessera::convert {
 
 namespace {
 
+constexpr std::string_view kAllLayers = "=all_layers";
+
 constexpr TensorRule kDecoderRules[] = {
     {"model.embed_tokens.weight", "token_embd.weight"},
     {"model.norm.{}", "output_norm.{}"},
@@ -124,7 +126,8 @@ Result<> draft_model(const ModelClass& model_class, std::span<const CheckpointTe
   TESSERA_ASSIGN(facts.heads.q, heads_of(draft.config));
   TESSERA_ASSIGN(facts.heads.kv, kv_heads_of(draft.config));
   TESSERA_ASSIGN(facts.n_layers, layers_of(draft.config));
-  facts.drops_later_layers = model_class.later_layers == LaterLayers::dropped;
+  facts.drops_later_layers =
+      model_class.later_layers == LaterLayers::dropped || draft.later_layers == LaterLayers::dropped;
   std::vector<TensorRule> rules(model_class.rules.begin(), model_class.rules.end());
   rules.insert(rules.end(), model_class.shared_rules.begin(), model_class.shared_rules.end());
   if (model_class.is_decoder) rules.insert(rules.end(), std::begin(kDecoderRules), std::end(kDecoderRules));
@@ -135,6 +138,11 @@ Result<> draft_model(const ModelClass& model_class, std::span<const CheckpointTe
   TESSERA_TRY(add_keys(draft.config, model_class.architecture, rows, draft.builder));
   if (model_class.scaling == RopeScaling::of_config) TESSERA_TRY(add_rope_scaling(draft));
   if (model_class.finish != nullptr) TESSERA_TRY(model_class.finish(draft));
+  const bool counts_later_layers = std::ranges::find(rows, kAllLayers, &KeyRow::names) != rows.end();
+  if (facts.drops_later_layers && counts_later_layers) {
+    draft.builder.set(draft.key("block_count"), static_cast<uint32_t>(facts.n_layers));
+    draft.builder.remove(draft.key("nextn_predict_layers"));
+  }
   return {};
 }
 

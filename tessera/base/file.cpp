@@ -1,6 +1,7 @@
 #include "tessera/base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+#include <vector>
 
 #include "tessera/base/index.h"
 
@@ -82,6 +84,26 @@ MapSlot* find_slot(const void* address) {
   return nullptr;
 }
 
+Result<> read_all_at(int fd, const std::string& path, uint64_t offset, std::span<std::byte> into) {
+  while (!into.empty()) {
+    const ssize_t n = ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_error(path, "cannot read");
+    if (n == 0) return fail(ErrorCode::io, "{}: ends at byte {}: the file changed while it was read", path, offset);
+    offset += static_cast<uint64_t>(n);
+    into = into.subspan(to_size(n));
+  }
+  return {};
+}
+
+// An output replaces regular files only.
+Result<> require_replaceable(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    return fail(ErrorCode::io, "{}: exists and is not a regular file", path);
+  return {};
+}
+
 size_t page_size() { return to_size(::sysconf(_SC_PAGESIZE)); }
 
 }  // namespace
@@ -129,15 +151,7 @@ File::~File() {
 }
 
 Result<> File::read_at(uint64_t offset, std::span<std::byte> into) const {
-  while (!into.empty()) {
-    const ssize_t n = ::pread(fd_, into.data(), into.size(), static_cast<off_t>(offset));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return io_error(path_, "cannot read");
-    if (n == 0) return fail(ErrorCode::io, "{}: ends at byte {}: the file changed while it was read", path_, offset);
-    offset += static_cast<uint64_t>(n);
-    into = into.subspan(to_size(n));
-  }
-  return {};
+  return read_all_at(fd_, path_, offset, into);
 }
 
 MappedFile::MappedFile(const std::byte* data, size_t size, std::string path)
@@ -226,12 +240,31 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       size_(other.size_),
       path_(std::move(other.path_)),
-      temporary_(std::move(other.temporary_)) {}
+      temporary_(std::exchange(other.temporary_, {})),
+      keeps_(other.keeps_) {}
+
+// Another process may have renamed the file between open() and flock().
+Result<AtomicFile> AtomicFile::resume(const std::string& path, const std::string& temporary, bool keeps) {
+  TESSERA_TRY(require_replaceable(path));
+  constexpr mode_t kAllMayReadAndWrite = 0666;  // less the mask of the process
+  const int fd = ::open(temporary.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, kAllMayReadAndWrite);
+  if (fd < 0) return io_error(temporary, "cannot create");
+  AtomicFile file(fd, path, temporary);
+  file.keeps_ = true;
+  struct stat opened {
+  }, named{};
+  if (::fstat(fd, &opened) != 0) return io_error(temporary, "cannot stat");
+  if (!S_ISREG(opened.st_mode)) return fail(ErrorCode::io, "{}: exists and is not a regular file", temporary);
+  const bool is_ours = ::flock(fd, LOCK_EX | LOCK_NB) == 0 && ::stat(temporary.c_str(), &named) == 0 &&
+                       named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+  if (!is_ours) return fail(ErrorCode::io, "{}: another process writes it", temporary);
+  file.size_ = static_cast<uint64_t>(opened.st_size);
+  file.keeps_ = keeps;
+  return file;
+}
 
 Result<AtomicFile> AtomicFile::create(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
-    return fail(ErrorCode::io, "{}: exists and is not a regular file", path);
+  TESSERA_TRY(require_replaceable(path));
   std::string temporary = path + ".XXXXXX";
   const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) return io_error(path, "cannot create");
@@ -242,12 +275,34 @@ Result<AtomicFile> AtomicFile::create(const std::string& path) {
 }
 
 AtomicFile::~AtomicFile() {
-  if (fd_ < 0) return;
-  ::close(fd_);
-  ::unlink(temporary_.c_str());
+  if (fd_ >= 0) ::close(fd_);
+  if (!temporary_.empty() && !keeps_) ::unlink(temporary_.c_str());
 }
 
 Result<> AtomicFile::write(std::span<const std::byte> bytes) { return write_at(size_, bytes); }
+
+// Some file systems and kernels refuse to copy between files. The rest is then read and written.
+Result<> AtomicFile::write_from(const File& file, uint64_t offset, uint64_t n) {
+  while (n > 0) {
+    auto from = static_cast<off_t>(offset), to = static_cast<off_t>(size_);
+    const ssize_t n_copied = ::copy_file_range(file.descriptor(), &from, fd_, &to, n, 0);
+    if (n_copied < 0 && errno == EINTR) continue;
+    if (n_copied <= 0) break;
+    offset += to_size(n_copied);
+    size_ += to_size(n_copied);
+    n -= to_size(n_copied);
+  }
+  constexpr uint64_t kPieceBytes = 1 << 20;
+  std::vector<std::byte> piece;
+  while (n > 0) {
+    piece.resize(std::min(n, kPieceBytes));
+    TESSERA_TRY(file.read_at(offset, piece));
+    TESSERA_TRY(write(piece));
+    offset += piece.size();
+    n -= piece.size();
+  }
+  return {};
+}
 
 Result<> AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   TESSERA_TRY(write_all(fd_, path_, offset, bytes));
@@ -255,16 +310,31 @@ Result<> AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes)
   return {};
 }
 
-Result<> AtomicFile::commit() {
+Result<> AtomicFile::read_at(uint64_t offset, std::span<std::byte> into) const {
+  return read_all_at(fd_, temporary_, offset, into);
+}
+
+Result<> AtomicFile::truncate(uint64_t n) {
+  if (::ftruncate(fd_, static_cast<off_t>(n)) != 0) return io_error(path_, "cannot truncate");
+  size_ = n;
+  return {};
+}
+
+Result<> AtomicFile::close() {
   const int fd = std::exchange(fd_, -1);
+  if (fd < 0) return {};
   const bool synced = ::fsync(fd) == 0;
   auto outcome = synced ? Result<>{} : Result<>(io_error(path_, "cannot write"));
   // On some file systems close() is the first call to report a full disk.
   if (::close(fd) != 0 && outcome) outcome = io_error(path_, "cannot write");
-  if (outcome && ::rename(temporary_.c_str(), path_.c_str()) != 0)
-    outcome = io_error(path_, "cannot rename into place");
-  if (!outcome) ::unlink(temporary_.c_str());
   return outcome;
+}
+
+Result<> AtomicFile::commit() {
+  TESSERA_TRY(close());
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return io_error(path_, "cannot rename into place");
+  temporary_.clear();
+  return {};
 }
 
 }  // namespace tessera

@@ -76,13 +76,24 @@ Result<std::string> read_file(const std::string& path, uint64_t max_bytes, const
 class AtomicFile {
  public:
   static Result<AtomicFile> create(const std::string& path);
+  /// Continues the temporary file of this name, or creates it. size() is what it has. keeps: without commit() it stays.
+  /// Errors: io (another process writes it, or it is no regular file).
+  static Result<AtomicFile> resume(const std::string& path, const std::string& temporary, bool keeps);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
   ~AtomicFile();
 
   Result<> write(std::span<const std::byte> bytes);
   Result<> write_at(uint64_t offset, std::span<const std::byte> bytes);
+  /// Writes n bytes of another file, without reading them into this process where the system can.
+  Result<> write_from(const File& file, uint64_t offset, uint64_t n);
+  /// Fills `into` with bytes that were written. Error: io (there are less).
+  Result<> read_at(uint64_t offset, std::span<std::byte> into) const;
+  /// Removes the bytes from number n on.
+  Result<> truncate(uint64_t n);
   uint64_t size() const { return size_; }
+  /// Writes the file to the disk and gives its descriptor back. Only commit() can follow.
+  Result<> close();
   Result<> commit();
 
  private:
@@ -91,6 +102,7 @@ class AtomicFile {
   uint64_t size_ = 0;
   std::string path_;
   std::string temporary_;
+  bool keeps_ = false;
 };
 
 }  // namespace tessera

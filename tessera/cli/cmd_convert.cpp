@@ -2,6 +2,7 @@
 // `tessera quantize` knows, or a LoRA adapter. --dry-run prints the types and sizes without writing.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
@@ -12,6 +13,7 @@
 #include "tessera/cli/option_flags.h"
 #include "tessera/cli/quantize_args.h"
 #include "tessera/cli/quantize_report.h"
+#include "tessera/cli/shard_args.h"
 #include "tessera/convert/adapter/lora_settings.h"
 #include "tessera/convert/conversion.h"
 
@@ -43,12 +45,17 @@ class ConvertCommand final : public Command {
     args_.add_mix_to(table);
     table.common("--check-tensors", "", "refuse values that are not finite, also where they are only copied",
                  set_switch(args_.options.checks_copies));
-    table.rare("--vocab", "DIR", "folder with the files of the tokenizer", set_string(vocabulary_.folder),
+    shards_.add_to(table, "no limit");
+    table.common("--resume", "", "continue a conversion that was interrupted, and keep the partial file if this one is",
+                 set_switch(resumes_));
+    table.rare("--vocab", "DIR", "folder with the files of the tokenizer", set_string(settings_.vocabulary.folder),
                "that of the checkpoint");
     table.rare("--pre", "NAME", "name of the pre-tokenizer, where its steps are not known",
-               set_string(vocabulary_.options.pre), "by its steps");
+               set_string(settings_.vocabulary.options.pre), "by its steps");
     table.rare("--base", "DIR", "of an adapter: folder with the config.json of the model that it is for",
                set_string(base_), "that which the adapter names, as a folder or in the cache");
+    table.rare("--no-mtp", "", "leave out the layers that predict further tokens (multi-token prediction)",
+               set_switch(settings_.drops_later_layers));
     args_.add_rare_mix_to(table);
     add_threads_flag(table, args_.n_threads);
     add_numa_flag(table, args_.numa);
@@ -73,11 +80,13 @@ class ConvertCommand final : public Command {
     const bool is_quantized = args_.size || (args_.file_type && info(info(*args_.file_type).dtype).is_blocked());
     if (has_mix && !is_quantized)
       return fail(ErrorCode::invalid_argument, "flags for single weights require a quantized --type, or --size");
+    if (shards_.is_first_tensorless && !shards_.has_any())
+      return fail(ErrorCode::invalid_argument,
+                  "--no-tensor-first-split requires --split-max-size or --split-max-tensors");
     return args_.check_mix();
   }
 
   Result<> run(Context& process) override {
-    const auto start = std::chrono::steady_clock::now();
     convert::QuantizeOptions options = args_.options;
     options.program_version = TESSERA_VERSION;
     const auto type = args_.size ? std::optional(args_.file_type.value_or(convert::FileType::q8_0)) : args_.file_type;
@@ -93,25 +102,15 @@ class ConvertCommand final : public Command {
     TESSERA_ASSIGN(auto plan, convert::plan_quantize(files, options));
     TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = args_.n_threads, .numa = args_.numa}));
     if (args_.size) TESSERA_TRY(fit_plan(args_, files, plan, options, *threads, process));
+    if (shards_.has_any())
+      TESSERA_TRY(convert::split_output(plan, args_.output.empty() ? args_.input : args_.output, shards_.limits(0)));
     if (!process.quiet) show_warnings(*conversion, plan, options);
     TESSERA_ASSIGN(const uint64_t n_bytes, convert::output_bytes(files, plan, options));
     const QuantizeSizes sizes{
         .n_values = count_values(files), .n_before = count_bytes(conversion->checkpoint()), .n_bytes = n_bytes};
     if (args_.dry_run) return args_.json ? print_json(plan, sizes) : print(table_of(plan, sizes));
     if (process.verbose) log(table_of(plan, sizes));
-    TESSERA_TRY(convert::check_output(conversion->checkpoint(), args_.output, n_bytes));
-    {
-      ProgressBar bar("converting", process.quiet);
-      const auto progress = [&](float share) { bar.update(share); };
-      const convert::WorkContext work{*threads, &process.interrupt, progress};
-      TESSERA_TRY(convert::write_quantized(files, plan, options, args_.output, work));
-    }
-    if (process.quiet) return {};
-    if (const uint64_t n = conversion->rows().n_overflows(); n > 0)
-      log(fmt::format("warning: {} too large for F16: infinite in the output", counted(n, "value")));
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    log(fmt::format("{} in {:.1f} s", totals(sizes), elapsed.count()));
-    return {};
+    return write(*conversion, plan, options, sizes, *threads, process);
   }
 
  private:
@@ -122,7 +121,35 @@ class ConvertCommand final : public Command {
     }
     if (!base_.empty())
       return fail(ErrorCode::invalid_argument, "--base: {} is no adapter with adapter_config.json", args_.input);
-    return convert::Conversion::open(args_.input, type, vocabulary_);
+    return convert::Conversion::open(args_.input, type, settings_);
+  }
+
+  Result<> write(const convert::Conversion& conversion, const convert::QuantizePlan& plan,
+                 const convert::QuantizeOptions& options, const QuantizeSizes& sizes, ThreadPool& threads,
+                 Context& process) const {
+    const auto start = std::chrono::steady_clock::now();
+    TESSERA_ASSIGN(const uint64_t fingerprint, fingerprint_of(conversion, plan, options, TESSERA_VERSION));
+    TESSERA_ASSIGN(auto partial, convert::PartialOutput::open(args_.output, fingerprint, resumes_));
+    if (resumes_ && !partial.other().empty() && !process.quiet)
+      log(fmt::format("{}: is of another plan (type, options or files): removed, starting anew", partial.other()));
+    const uint64_t n_wanted = sizes.n_bytes - std::min(sizes.n_bytes, partial.n_bytes_found());
+    TESSERA_TRY(convert::check_output(conversion.checkpoint(), convert::output_paths(plan, args_.output), n_wanted));
+    {
+      ProgressBar bar("converting", process.quiet);
+      const auto progress = [&](float share) { bar.update(share); };
+      const convert::WorkContext work{threads, &process.interrupt, progress, &partial};
+      TESSERA_TRY(convert::write_quantized(conversion.files(), plan, options, args_.output, work));
+    }
+    if (process.quiet) return {};
+    if (const uint64_t n = conversion.rows().n_overflows(); n > 0)
+      log(fmt::format("warning: {} too large for F16: infinite in the output", counted(n, "value")));
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    const std::string resumed =
+        partial.n_tensors_found() == 0
+            ? ""
+            : fmt::format(", resumed after {} of {} tensors", partial.n_tensors_found(), plan.tensors.size());
+    log(fmt::format("{} in {:.1f} s{}", totals(sizes), elapsed.count(), resumed));
+    return {};
   }
 
   static void show_warnings(const convert::Conversion& conversion, const convert::QuantizePlan& plan,
@@ -133,7 +160,9 @@ class ConvertCommand final : public Command {
   }
 
   QuantizeArgs args_;
-  convert::VocabularySource vocabulary_;
+  ShardArgs shards_;
+  bool resumes_ = false;
+  convert::ConversionOptions settings_;
   std::string base_;
 };
 

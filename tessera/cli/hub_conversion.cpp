@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "tessera/base/cpu_info.h"
 #include "tessera/cli/console.h"
@@ -58,7 +59,7 @@ Result<Planned> plan_best(const hub::Found& found, const std::string& folder) {
 }
 
 Result<> write(const Planned& planned, const std::string& path, const Context& process) {
-  TESSERA_TRY(convert::check_output(planned.conversion->checkpoint(), path, planned.n_bytes));
+  TESSERA_TRY(convert::check_output(planned.conversion->checkpoint(), std::span(&path, 1), planned.n_bytes));
   TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = default_thread_count()}));
   ProgressBar bar("converting", process.quiet);
   const auto progress = [&](float share) { bar.update(share); };

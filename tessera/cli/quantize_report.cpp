@@ -41,18 +41,19 @@ std::string table_of(const convert::QuantizePlan& plan, const QuantizeSizes& siz
     rows.push_back({printable(source.name), to_string(source.shape), type_name(source.dtype), type_name(tensor.to),
                     std::to_string(tensor.n_bytes), std::string(to_string(tensor.reason))});
   }
-  return format_table(rows, "llllrl") + fmt::format("tensors: {} bytes from {}\nfile: {}\n", plan.n_bytes_after(),
-                                                    plan.n_bytes_before(), totals(sizes));
+  const std::string files = plan.n_parts == 1 ? "file" : fmt::format("{} files", plan.n_parts);
+  return format_table(rows, "llllrl") + fmt::format("tensors: {} bytes from {}\n{}: {}\n", plan.n_bytes_after(),
+                                                    plan.n_bytes_before(), files, totals(sizes));
 }
 
 Result<> print_json(const convert::QuantizePlan& plan, const QuantizeSizes& sizes) {
   Output out;
-  TESSERA_TRY(
-      out.append(fmt::format("{{\n\"file_type\": {},\n\"n_parameters\": {},\n\"n_bytes_before\": {},\n"
-                             "\"n_bytes\": {},\n\"tensor_bytes_before\": {},\n\"tensor_bytes\": {},\n"
-                             "\"tensors\": [",
-                             plan.file_type ? text::json_quoted(info(*plan.file_type).name) : "null", sizes.n_values,
-                             sizes.n_before, sizes.n_bytes, plan.n_bytes_before(), plan.n_bytes_after())));
+  TESSERA_TRY(out.append(
+      fmt::format("{{\n\"file_type\": {},\n\"n_parameters\": {},\n\"n_bytes_before\": {},\n"
+                  "\"n_bytes\": {},\n\"tensor_bytes_before\": {},\n\"tensor_bytes\": {},\n"
+                  "\"n_files\": {},\n\"tensors\": [",
+                  plan.file_type ? text::json_quoted(info(*plan.file_type).name) : "null", sizes.n_values,
+                  sizes.n_before, sizes.n_bytes, plan.n_bytes_before(), plan.n_bytes_after(), plan.n_parts)));
   std::string_view separator = "\n";
   for (const convert::PlannedTensor& tensor : plan.tensors) {
     const GgufTensor& source = tensor.source.info;

@@ -110,11 +110,11 @@ DType type_in_gguf(std::string_view name, size_t rank, DType matrices) {
 }
 
 Result<std::unique_ptr<Conversion>> Conversion::open(const std::string& path, std::optional<FileType> file_type,
-                                                     const VocabularySource& vocabulary) {
+                                                     const ConversionOptions& options) {
   TESSERA_ASSIGN(Checkpoint checkpoint, Checkpoint::open(path));
   TESSERA_ASSIGN(HubConfig config, HubConfig::read(checkpoint));
   std::unique_ptr<Conversion> conversion(new Conversion(std::move(checkpoint), std::move(config)));
-  Result<> made = conversion->make_header(file_type, vocabulary);
+  Result<> made = conversion->make_header(file_type, options);
   if (!made) {
     const bool names_folder = made.error().message().starts_with(conversion->checkpoint_.folder());
     return names_folder ? forward_error(made) : forward_error(made, conversion->checkpoint_.folder());
@@ -122,11 +122,12 @@ Result<std::unique_ptr<Conversion>> Conversion::open(const std::string& path, st
   return conversion;
 }
 
-Result<> Conversion::make_header(std::optional<FileType> file_type, const VocabularySource& vocabulary) {
+Result<> Conversion::make_header(std::optional<FileType> file_type, const ConversionOptions& options) {
   TESSERA_ASSIGN(const ModelClass* const model_class, find_model_class(config_));
   GgufBuilder builder;
   std::vector<ConvertedTensor> tensors;
   ModelDraft draft{checkpoint_, config_, model_class->architecture, builder, tensors};
+  if (options.drops_later_layers) draft.later_layers = LaterLayers::dropped;
   TESSERA_TRY(add_general_keys(checkpoint_, model_class->architecture, builder));
   TESSERA_TRY(unpack_tensors(checkpoint_, config_));
   TESSERA_TRY(draft_model(*model_class, checkpoint_.tensors(), draft));
@@ -136,7 +137,7 @@ Result<> Conversion::make_header(std::optional<FileType> file_type, const Vocabu
   is_unquantized_ = is_float_of_16_or_32_bits(wanted);
   const FileType named = kept_type_of(tensors).value_or(file_type.value_or(*file_type_of(wanted)));
   builder.set(keys::kFileType, info(named).id);
-  TESSERA_TRY(add_vocabulary(checkpoint_, config_, vocabulary, builder, warnings_));
+  TESSERA_TRY(add_vocabulary(checkpoint_, config_, options.vocabulary, builder, warnings_));
   for (const ConvertedTensor& tensor : tensors) {
     const DType own = own_type_of(tensor), matrices = is_unquantized_ ? wanted : own;
     TESSERA_ASSIGN(const Shape shape, shape_in_gguf(tensor));
@@ -176,18 +177,42 @@ void Conversion::apply_to(QuantizeOptions& options) const {
   options.mix.keep_blocks = true;
 }
 
-Result<> check_output(const Checkpoint& checkpoint, const std::string& path, uint64_t n_bytes) {
+Result<uint64_t> fingerprint_of(const Conversion& conversion, const QuantizePlan& plan, const QuantizeOptions& options,
+                                std::string_view program_version) {
+  Fingerprint fingerprint;
+  fingerprint.add(program_version);
+  for (uint32_t part = 0; part < plan.n_parts; ++part) {
+    TESSERA_ASSIGN(const GgufBuilder builder, describe_part(conversion.files(), plan, options, part));
+    TESSERA_ASSIGN(const std::vector<std::byte> header, builder.header());
+    fingerprint.add(header);
+  }
+  for (const std::string& path : conversion.checkpoint().paths()) fingerprint.add_file(path);
+  // These say how tensors are packed, which the header does not.
+  for (const char* name : {"config.json", "hf_quant_config.json"})
+    fingerprint.add_file(conversion.checkpoint().folder() + "/" + name);
+  fingerprint.add(static_cast<uint64_t>(options.encoder.kind)).add(static_cast<uint64_t>(options.encoder.weighting));
+  fingerprint.add(uint64_t{options.checks_copies});
+  if (options.imatrix == nullptr) return fingerprint.value();
+  for (const auto& [name, entry] : options.imatrix->entries) {
+    fingerprint.add(name);
+    fingerprint.add(std::as_bytes(std::span(entry.sums))).add(std::as_bytes(std::span(entry.counts)));
+  }
+  return fingerprint.value();
+}
+
+Result<> check_output(const Checkpoint& checkpoint, std::span<const std::string> paths, uint64_t n_bytes) {
   namespace fs = std::filesystem;
   std::error_code error;
-  for (const std::string& input : checkpoint.paths())
-    if (fs::equivalent(input, path, error))
-      return fail(ErrorCode::invalid_argument, "{}: is the input, {}: give another output", path, input);
-  fs::path folder = fs::path(path).parent_path();
+  for (const std::string& path : paths)
+    for (const std::string& input : checkpoint.paths())
+      if (fs::equivalent(input, path, error))
+        return fail(ErrorCode::invalid_argument, "{}: is the input, {}: give another output", path, input);
+  fs::path folder = fs::path(paths.front()).parent_path();
   if (folder.empty()) folder = ".";
   const fs::space_info space = fs::space(folder, error);
   if (error) return fail(ErrorCode::io, "{}: {}", folder.string(), error.message());
   if (space.available < n_bytes)
-    return fail(ErrorCode::limit, "{}: needs {} bytes, {} are free", path, n_bytes, space.available);
+    return fail(ErrorCode::limit, "{}: needs {} bytes, {} are free", paths.front(), n_bytes, space.available);
   return {};
 }
 

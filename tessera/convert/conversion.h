@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,11 @@
 
 namespace tessera::convert {
 
+struct ConversionOptions {
+  VocabularySource vocabulary{};
+  bool drops_later_layers = false;  // layers that predict further tokens are not part of the result
+};
+
 class Conversion {
  public:
   /// Reads a folder, or one file of tensors in it, and makes the whole header. Without a type, matrices have the type
@@ -25,7 +31,7 @@ class Conversion {
   /// method of quantization); those of Checkpoint, HubConfig, draft_model() and create_model(): what is converted can
   /// be loaded.
   static Result<std::unique_ptr<Conversion>> open(const std::string& path, std::optional<FileType> file_type,
-                                                  const VocabularySource& vocabulary = {});
+                                                  const ConversionOptions& options = {});
 
   /// Reads a LoRA adapter: a folder with adapter_config.json, or its file of tensors. Without a type, matrices have
   /// that of the adapter if all have the same of F32, F16 and BF16, else F32. base: the folder with the config.json of
@@ -50,7 +56,7 @@ class Conversion {
  private:
   Conversion(Checkpoint checkpoint, HubConfig config)
       : checkpoint_(std::move(checkpoint)), config_(std::move(config)) {}
-  Result<> make_header(std::optional<FileType> file_type, const VocabularySource& vocabulary);
+  Result<> make_header(std::optional<FileType> file_type, const ConversionOptions& options);
   Result<> make_adapter_header(std::optional<FileType> file_type);
   Result<> untie(std::vector<ConvertedTensor>& tensors, bool is_tied_by_class);
 
@@ -63,8 +69,13 @@ class Conversion {
   bool is_unquantized_ = true;
 };
 
-/// Fails if a file of the output is one of the checkpoint, or its disk has less space than n_bytes.
-Result<> check_output(const Checkpoint& checkpoint, const std::string& path, uint64_t n_bytes);
+/// Fails if a file of the output is one of the checkpoint, or their disk has less space than n_bytes.
+Result<> check_output(const Checkpoint& checkpoint, std::span<const std::string> paths, uint64_t n_bytes);
+
+/// A fingerprint of all that the bytes of an output depend on: the headers, the files of the checkpoint by their sizes
+/// and times, importance and options. Errors: metadata that cannot be written.
+Result<uint64_t> fingerprint_of(const Conversion& conversion, const QuantizePlan& plan, const QuantizeOptions& options,
+                                std::string_view program_version);
 
 /// The type of a tensor: F32 for what is small and sensitive, else `matrices`.
 DType type_in_gguf(std::string_view name, size_t rank, DType matrices);

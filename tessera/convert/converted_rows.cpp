@@ -125,6 +125,21 @@ void ConvertedRows::encode(std::span<const float> values, DType to, std::byte* i
   if (n_overflows > 0) n_overflows_ += n_overflows;
 }
 
+std::vector<FileRange> ConvertedRows::stored(const GgufTensor& tensor, int64_t begin, int64_t n) const {
+  const ConvertedTensor& converted = find(tensor);
+  if (converted.parts.empty() || converted.values != ValueChange::none) return {};
+  const int64_t n_row = row_elements(tensor);
+  std::vector<FileRange> result;
+  for (const Range& range : ranges_of(converted, begin * n_row, n * n_row)) {
+    const StoredTensor& view = range.part->view;
+    if (view.elements != nullptr || !view.strides.empty() || same_type_in_gguf(view.type) != tensor.dtype) return {};
+    const uint64_t width = element_bytes(view.type);
+    result.push_back({&checkpoint_.file(range.part->file), view.offset + static_cast<uint64_t>(range.first) * width,
+                      static_cast<uint64_t>(range.n) * width});
+  }
+  return result;
+}
+
 int64_t ConvertedRows::rows_at_once(const GgufTensor& tensor) const {
   const auto is_by_columns = [](const ConvertedTensor::Part& part) { return part.view.is_by_columns(); };
   return std::ranges::any_of(find(tensor).parts, is_by_columns) ? StoredTensor::kColumnRows : 1;

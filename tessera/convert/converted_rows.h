@@ -19,6 +19,7 @@ class ConvertedRows final : public RowSource {
   ConvertedRows(const Checkpoint& checkpoint, std::vector<ConvertedTensor> tensors);
 
   void read(const GgufTensor& tensor, int64_t begin, int64_t n, std::span<std::byte> into) const override;
+  std::vector<FileRange> stored(const GgufTensor& tensor, int64_t begin, int64_t n) const override;
   int64_t rows_at_once(const GgufTensor& tensor) const override;
   void forget(const GgufTensor& tensor, int64_t begin, int64_t n) const override;
 

@@ -51,15 +51,21 @@ class TensorStream {
     const int64_t n_batch_rows = rows_of_values(kBatchValues);
     for (int64_t begin = 0; begin < shape.n_rows(); begin += n_batch_rows) {
       const int64_t n_rows = std::min(n_batch_rows, shape.n_rows() - begin);
-      TESSERA_ASSIGN(const std::span<const std::byte> encoded, encode(begin, n_rows, writer));
-      unwritten_ = encoded;
-      if (!is_in_files() || !tensor.is_copied()) std::swap(batch_, written_);
+      TESSERA_ASSIGN(const bool is_copied, copy(begin, n_rows, writer));
+      if (!is_copied) {
+        TESSERA_ASSIGN(const std::span<const std::byte> encoded, encode(begin, n_rows, writer));
+        unwritten_ = encoded;
+        if (!is_in_files() || !tensor.is_copied()) std::swap(batch_, written_);
+      }
       forget(begin, n_rows);
       if (context_.cancel != nullptr && context_.cancel->cancelled()) return fail(ErrorCode::cancelled, "interrupted");
       context_.progress(static_cast<float>(static_cast<double>(n_bytes_done_) / static_cast<double>(n_bytes_total_)));
     }
     return write_rest(writer);
   }
+
+  /// Counts a tensor that is written already.
+  void skip(const PlannedTensor& tensor) { n_bytes_done_ += tensor.source.info.n_bytes; }
 
  private:
   struct Fault {
@@ -110,7 +116,20 @@ class TensorStream {
     return into.data();
   }
 
-  Result<> write_rest(GgufWriter& writer) { return writer.append(std::exchange(unwritten_, {})); }
+  Result<> write_rest(GgufWriter& writer) {
+    const std::span<const std::byte> rest = std::exchange(unwritten_, {});
+    return rest.empty() ? Result<>() : writer.append(rest);
+  }
+
+  // Copies rows from file to file. Returns whether this was possible.
+  Result<bool> copy(int64_t begin, int64_t n, GgufWriter& writer) {
+    if (is_in_files() || !tensor_->is_copied() || !coders_.empty()) return false;
+    const std::vector<FileRange> ranges = options_.rows->stored(tensor_->source.info, begin, n);
+    if (ranges.empty()) return false;
+    TESSERA_TRY(write_rest(writer));
+    for (const FileRange& range : ranges) TESSERA_TRY(writer.append_from(*range.file, range.offset, range.n_bytes));
+    return true;
+  }
 
   // Returns the output bytes of n rows, valid until the call after the next. Writes the bytes of the previous call.
   Result<std::span<const std::byte>> encode(int64_t begin, int64_t n, GgufWriter& writer) {
@@ -182,6 +201,30 @@ class TensorStream {
   std::span<const std::byte> unwritten_;        // part of written_ or of the input
 };
 
+struct PartNumber {
+  uint32_t part, n_parts;
+};
+
+Result<GgufWriter> open_writer(const std::string& path, const GgufBuilder& builder, PartNumber number,
+                               PartialOutput* partial) {
+  if (partial == nullptr) return GgufWriter::create(path, builder);
+  const std::string temporary = partial->path_of(number.part, number.n_parts);
+  TESSERA_ASSIGN(GgufWriter writer, GgufWriter::resume(path, temporary, builder, partial->resumes()));
+  partial->add_tensors_found(writer.n_complete());
+  return writer;
+}
+
+// The first part appears last: where it is, the others are.
+Result<> publish(std::span<GgufWriter> writers, std::span<const std::string> paths) {
+  for (size_t part = writers.size(); part-- > 0;) {
+    Result<> finished = writers[part].finish();
+    if (finished) continue;
+    for (size_t i = part + 1; i < writers.size(); ++i) ::unlink(paths[i].c_str());
+    return forward_error(finished);
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<> require_other_files(const ModelFiles& files, const QuantizePlan& plan, const std::string& path) {
@@ -204,20 +247,24 @@ Result<> write_quantized(const ModelFiles& files, const QuantizePlan& plan, cons
   TESSERA_TRY(require_other_files(files, plan, path));
   TESSERA_TRY(require_formats(plan, options));
   std::vector<GgufWriter> writers;
+  TensorStream stream(files, plan, options, context);
+  auto tensor = plan.tensors.begin();
   for (uint32_t part = 0; part < plan.n_parts; ++part) {
     TESSERA_ASSIGN(const GgufBuilder builder, describe_part(files, plan, options, part));
-    TESSERA_ASSIGN(GgufWriter writer, GgufWriter::create(paths[part], builder));
+    TESSERA_ASSIGN(GgufWriter writer, open_writer(paths[part], builder, {part, plan.n_parts}, context.partial));
+    size_t n_found = writer.n_complete();
+    for (; tensor != plan.tensors.end() && tensor->part == part; ++tensor) {
+      if (n_found > 0) {
+        --n_found;
+        stream.skip(*tensor);
+      } else {
+        TESSERA_TRY(stream.write(*tensor, writer));
+      }
+    }
+    TESSERA_TRY(writer.close());
     writers.push_back(std::move(writer));
   }
-  TensorStream stream(files, plan, options, context);
-  for (const PlannedTensor& tensor : plan.tensors) TESSERA_TRY(stream.write(tensor, writers[tensor.part]));
-  for (size_t part = 0; part < writers.size(); ++part) {
-    Result<> finished = writers[part].finish();
-    if (finished) continue;
-    for (size_t i = 0; i < part; ++i) ::unlink(paths[i].c_str());  // remove parts of an incomplete output
-    return forward_error(finished);
-  }
-  return {};
+  return publish(writers, paths);
 }
 
 }  // namespace tessera::convert

@@ -14,7 +14,9 @@
 #include "tessera/base/thread_pool.h"
 #include "tessera/convert/imatrix.h"
 #include "tessera/convert/mix.h"
+#include "tessera/convert/partial_output.h"
 #include "tessera/convert/row_coder.h"
+#include "tessera/convert/shards.h"
 #include "tessera/gguf/split.h"
 #include "tessera/gguf/writer.h"
 
@@ -28,12 +30,20 @@ class RowEdit {
   virtual void edit(std::string_view tensor, int64_t row, std::span<float> values) const = 0;
 };
 
+/// A part of a file.
+struct FileRange {
+  const File* file;
+  uint64_t offset, n_bytes;
+};
+
 /// The rows of a model whose files have only its header, such as one that is being converted.
 class RowSource {
  public:
   virtual ~RowSource() = default;
   /// Fills `into` with rows [begin, begin + n) of a tensor, in its type. Called from several threads at once.
   virtual void read(const GgufTensor& tensor, int64_t begin, int64_t n, std::span<std::byte> into) const = 0;
+  /// Ranges of files that have rows [begin, begin + n), one after another. Empty: no file has them as they are.
+  virtual std::vector<FileRange> stored(const GgufTensor& tensor, int64_t begin, int64_t n) const = 0;
   /// The number of rows that cost least when they are read at once.
   virtual int64_t rows_at_once(const GgufTensor& tensor) const = 0;
   /// Releases memory of rows [begin, begin + n), which were read.
@@ -76,6 +86,10 @@ struct QuantizePlan {
 /// model.
 Result<QuantizePlan> plan_quantize(const ModelFiles& files, const QuantizeOptions& options);
 
+/// Divides the output of a plan whose input is one file into parts within these limits, unless all tensors fit into one
+/// part. name: of the output, for errors. Errors: those of plan_shards().
+Result<> split_output(QuantizePlan& plan, const std::string& name, const ShardLimits& limits);
+
 /// Returns warnings for the user: loss of quality, or an importance matrix that is missing or incomplete.
 std::vector<std::string> warnings_of(const QuantizePlan& plan, const QuantizeOptions& options);
 
@@ -96,10 +110,11 @@ struct WorkContext {
   ThreadPool& threads;
   const CancelToken* cancel = nullptr;
   FunctionRef<void(float)> progress;  // called with the completed share of the work
+  PartialOutput* partial = nullptr;   // files that are continued; none: new ones that do not stay after an error
 };
 
 /// Writes the output. Errors: as require_other_files(); a value that is not finite; a type without encoder or decoder;
-/// io; cancelled. After an error no output remains.
+/// io; cancelled. After an error no output remains, but for partial files if context.partial resumes.
 Result<> write_quantized(const ModelFiles& files, const QuantizePlan& plan, const QuantizeOptions& options,
                          const std::string& path, const WorkContext& context);
 

@@ -90,6 +90,16 @@ Result<QuantizePlan> plan_quantize(const ModelFiles& files, const QuantizeOption
   return plan;
 }
 
+Result<> split_output(QuantizePlan& plan, const std::string& name, const ShardLimits& limits) {
+  std::vector<uint64_t> tensor_bytes;
+  for (const PlannedTensor& tensor : plan.tensors) tensor_bytes.push_back(tensor.n_bytes);
+  TESSERA_ASSIGN(const std::vector<Shard> shards, plan_shards(tensor_bytes, name, limits));
+  plan.n_parts = static_cast<uint32_t>(shards.size());
+  for (uint32_t part = 0; part < plan.n_parts; ++part)
+    for (size_t i = 0; i < shards[part].n_tensors; ++i) plan.tensors[shards[part].first_tensor + i].part = part;
+  return {};
+}
+
 std::vector<std::string> warnings_of(const QuantizePlan& plan, const QuantizeOptions& options) {
   size_t n_again = 0, n_fallback = 0, n_unweighted = 0, n_wanting = 0;
   for (const PlannedTensor& tensor : plan.tensors) {
@@ -120,16 +130,10 @@ std::vector<std::string> warnings_of(const QuantizePlan& plan, const QuantizeOpt
 Result<GgufBuilder> describe_part(const ModelFiles& files, const QuantizePlan& plan, const QuantizeOptions& options,
                                   uint32_t part) {
   GgufBuilder builder;
-  const GgufFile& source = *files.files()[part];
-  Result<> copied = builder.set_all(source.metadata());
-  if (!copied) return forward_error(copied, source.name());
-  if (plan.n_parts == 1) {
-    for (const std::string_view key : {keys::kSplitNo, keys::kSplitCount, keys::kSplitTensorsCount})
-      builder.remove(key);
-  } else {
-    builder.set(keys::kSplitNo, static_cast<uint16_t>(part));
-    builder.set(keys::kSplitCount, static_cast<uint16_t>(plan.n_parts));
-    builder.set(keys::kSplitTensorsCount, static_cast<int32_t>(plan.tensors.size()));
+  if (part == 0 || options.keep_split) {
+    const GgufFile& source = *files.files()[part];
+    Result<> copied = builder.set_all(source.metadata());
+    if (!copied) return forward_error(copied, source.name());
   }
   if (part == 0) {
     if (plan.file_type) builder.set(keys::kFileType, info(*plan.file_type).id);
@@ -142,6 +146,14 @@ Result<GgufBuilder> describe_part(const ModelFiles& files, const QuantizePlan& p
       builder.set("quantize.imatrix.entries_count", static_cast<uint32_t>(imatrix->entries.size()));
       builder.set("quantize.imatrix.chunks_count", imatrix->n_chunks);
     }
+  }
+  if (plan.n_parts == 1) {
+    for (const std::string_view key : {keys::kSplitNo, keys::kSplitCount, keys::kSplitTensorsCount})
+      builder.remove(key);
+  } else {
+    builder.set(keys::kSplitNo, static_cast<uint16_t>(part));
+    builder.set(keys::kSplitCount, static_cast<uint16_t>(plan.n_parts));
+    builder.set(keys::kSplitTensorsCount, static_cast<int32_t>(plan.tensors.size()));
   }
   for (const PlannedTensor& tensor : plan.tensors) {
     const GgufTensor& source_tensor = tensor.source.info;

@@ -109,16 +109,20 @@ Result<> set_model_keys(GgufBuilder& builder, const ModelFiles& model) {
   return {};
 }
 
-uint64_t padded_bytes(const ModelFiles::Tensor& tensor) { return round_up(tensor.info.n_bytes, kGgufDefaultAlignment); }
-
 }  // namespace
 
 Result<std::vector<Shard>> plan_shards(const ModelFiles& model, const ShardLimits& limits) {
+  std::vector<uint64_t> tensor_bytes;
+  for (const ModelFiles::Tensor& tensor : model.tensors()) tensor_bytes.push_back(tensor.info.n_bytes);
+  return plan_shards(tensor_bytes, model.name(), limits);
+}
+
+Result<std::vector<Shard>> plan_shards(std::span<const uint64_t> tensor_bytes, const std::string& name,
+                                       const ShardLimits& limits) {
   std::vector<Shard> shards(1);
   bool may_add = !limits.is_first_tensorless;
-  const auto tensors = model.tensors();
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const uint64_t n_bytes = padded_bytes(tensors[i]);
+  for (size_t i = 0; i < tensor_bytes.size(); ++i) {
+    const uint64_t n_bytes = round_up(tensor_bytes[i], kGgufDefaultAlignment);
     const Shard& last = shards.back();
     const bool is_full = (limits.max_tensors != 0 && last.n_tensors >= limits.max_tensors) ||
                          (limits.max_bytes != 0 && last.n_tensors != 0 && last.n_bytes + n_bytes > limits.max_bytes);
@@ -128,7 +132,7 @@ Result<std::vector<Shard>> plan_shards(const ModelFiles& model, const ShardLimit
     shards.back().n_bytes += n_bytes;
   }
   if (shards.size() > kGgufMaxSplitCount)
-    return fail(ErrorCode::limit, "{}: {} shards, limit {}", model.name(), shards.size(), kGgufMaxSplitCount);
+    return fail(ErrorCode::limit, "{}: {} shards, limit {}", name, shards.size(), kGgufMaxSplitCount);
   return shards;
 }
 

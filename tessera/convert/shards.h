@@ -34,6 +34,10 @@ struct Shard {
 /// shard. Error: limit (more shards than the format can number).
 Result<std::vector<Shard>> plan_shards(const ModelFiles& model, const ShardLimits& limits);
 
+/// The same for tensors of these sizes without padding. name: of the model, for errors.
+Result<std::vector<Shard>> plan_shards(std::span<const uint64_t> tensor_bytes, const std::string& name,
+                                       const ShardLimits& limits);
+
 /// Writes split_path(prefix, i, shards.size()) for every shard. The first has the model's keys, and all have the keys
 /// of the split. Errors: invalid_argument (one of the files exists), io, cancelled, unsupported (a key that cannot be
 /// written). After an error none of the files exists.

@@ -150,15 +150,56 @@ Result<GgufWriter> GgufWriter::create(const std::string& path, const GgufBuilder
   return GgufWriter(std::move(file), path, {tensors.begin(), tensors.end()});
 }
 
+Result<GgufWriter> GgufWriter::resume(const std::string& path, const std::string& temporary, const GgufBuilder& builder,
+                                      bool keeps) {
+  TESSERA_ASSIGN(const std::vector<std::byte> header, builder.header());
+  TESSERA_ASSIGN(AtomicFile file, AtomicFile::resume(path, temporary, keeps));
+  std::vector<std::byte> found(std::min<uint64_t>(file.size(), header.size()));
+  TESSERA_TRY(file.read_at(0, found));
+  if (found != header) {
+    TESSERA_TRY(file.truncate(0));
+    TESSERA_TRY(file.write(header));
+  }
+  uint64_t end = header.size();
+  size_t n_complete = 0;
+  for (const GgufBuilder::TensorEntry& tensor : builder.tensors()) {
+    const uint64_t next = end + round_up<uint64_t>(tensor.n_bytes, kGgufDefaultAlignment);
+    if (next > file.size()) break;
+    end = next;
+    ++n_complete;
+  }
+  TESSERA_TRY(file.truncate(end));
+  const auto tensors = builder.tensors();
+  GgufWriter writer(std::move(file), path, {tensors.begin(), tensors.end()});
+  writer.i_tensor_ = n_complete;
+  return writer;
+}
+
 Result<> GgufWriter::append(std::span<const std::byte> bytes) {
-  if (i_tensor_ == tensors_.size())
-    return fail(ErrorCode::invalid_argument, "{}: {} bytes after the last tensor", path_, bytes.size());
-  const GgufBuilder::TensorEntry& tensor = tensors_[i_tensor_];
-  if (bytes.size() > tensor.n_bytes - n_written_)
-    return fail(ErrorCode::invalid_argument, "{}: tensor {}: {} bytes, want at most {} more of {}", path_,
-                quote_name(tensor.name), bytes.size(), tensor.n_bytes - n_written_, tensor.n_bytes);
+  TESSERA_TRY(require_room(bytes.size()));
   TESSERA_TRY(file_.write(bytes));
-  n_written_ += bytes.size();
+  return advance(bytes.size());
+}
+
+Result<> GgufWriter::append_from(const File& file, uint64_t offset, uint64_t n_bytes) {
+  TESSERA_TRY(require_room(n_bytes));
+  TESSERA_TRY(file_.write_from(file, offset, n_bytes));
+  return advance(n_bytes);
+}
+
+Result<> GgufWriter::require_room(uint64_t n_bytes) const {
+  if (i_tensor_ == tensors_.size())
+    return fail(ErrorCode::invalid_argument, "{}: {} bytes after the last tensor", path_, n_bytes);
+  const GgufBuilder::TensorEntry& tensor = tensors_[i_tensor_];
+  if (n_bytes > tensor.n_bytes - n_written_)
+    return fail(ErrorCode::invalid_argument, "{}: tensor {}: {} bytes, want at most {} more of {}", path_,
+                quote_name(tensor.name), n_bytes, tensor.n_bytes - n_written_, tensor.n_bytes);
+  return {};
+}
+
+Result<> GgufWriter::advance(uint64_t n_bytes) {
+  const GgufBuilder::TensorEntry& tensor = tensors_[i_tensor_];
+  n_written_ += n_bytes;
   if (n_written_ < tensor.n_bytes) return {};
   TESSERA_TRY(file_.write(padding_after(tensor.n_bytes)));
   ++i_tensor_;
@@ -176,10 +217,15 @@ Result<> GgufWriter::write_tensor(std::string_view name, std::span<const std::by
   return append(bytes);
 }
 
-Result<> GgufWriter::finish() {
+Result<> GgufWriter::close() {
   if (i_tensor_ < tensors_.size())
     return fail(ErrorCode::invalid_argument, "{}: {} of {} tensors written, {} bytes of {} missing", path_, i_tensor_,
                 tensors_.size(), tensors_[i_tensor_].n_bytes - n_written_, quote_name(tensors_[i_tensor_].name));
+  return file_.close();
+}
+
+Result<> GgufWriter::finish() {
+  TESSERA_TRY(close());
   return file_.commit();
 }
 

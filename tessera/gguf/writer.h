@@ -119,19 +119,37 @@ class GgufWriter {
   /// Writes the builder's header. Errors: those of header() and AtomicFile.
   static Result<GgufWriter> create(const std::string& path, const GgufBuilder& builder);
 
+  /// Continues a temporary file of a writer of the same header, after the last tensor that it has whole. Another file
+  /// is written anew. keeps: without finish() the file stays. Errors: those of header() and AtomicFile::resume().
+  static Result<GgufWriter> resume(const std::string& path, const std::string& temporary, const GgufBuilder& builder,
+                                   bool keeps);
+
+  /// The number of tensors that are whole.
+  size_t n_complete() const { return i_tensor_; }
+
   /// Writes the next bytes of the current tensor. After its last byte, the next tensor is current. Tensors are written
   /// in the order in which they were added. Error: more bytes than the tensor has left.
   Result<> append(std::span<const std::byte> bytes);
 
+  /// The same for bytes of a file. Error: as append() and those of AtomicFile::write_from().
+  Result<> append_from(const File& file, uint64_t offset, uint64_t n_bytes);
+
   /// Writes one whole tensor. Errors: it is not the next one, or the number of bytes differs from its size.
   Result<> write_tensor(std::string_view name, std::span<const std::byte> bytes);
 
-  /// Moves the file to its path. Error: data of a tensor is missing.
+  /// Completes the file where it is, without moving it to its path. A closed file takes no descriptor. Error: data of a
+  /// tensor is missing.
+  Result<> close();
+
+  /// Moves the file to its path. Error: as close().
   Result<> finish();
 
  private:
   GgufWriter(AtomicFile file, std::string path, std::vector<GgufBuilder::TensorEntry> tensors)
       : file_(std::move(file)), path_(std::move(path)), tensors_(std::move(tensors)) {}
+
+  Result<> require_room(uint64_t n_bytes) const;
+  Result<> advance(uint64_t n_bytes);
 
   AtomicFile file_;
   std::string path_;

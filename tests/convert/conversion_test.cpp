@@ -188,14 +188,15 @@ TEST(Conversion, ModelsThatCannotBeLoadedAreRefused) {
 TEST(Conversion, AnOutputIsNoInputAndFitsOnTheDisk) {
   const std::string folder = hub_llama().write("places");
   ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(folder));
-  EXPECT_OK(check_output(checkpoint, folder + "/out.gguf", 1000));
-  const auto same = check_output(checkpoint, folder + "/./model.safetensors", 1000);
+  EXPECT_OK(check_output(checkpoint, std::vector<std::string>{folder + "/out.gguf"}, 1000));
+  const auto same = check_output(checkpoint, std::vector<std::string>{folder + "/./model.safetensors"}, 1000);
   ASSERT_FALSE(same.has_value());
   expect_part(same.error().message(), "is the input");
-  const auto full = check_output(checkpoint, folder + "/out.gguf", std::numeric_limits<uint64_t>::max());
+  const auto full =
+      check_output(checkpoint, std::vector<std::string>{folder + "/out.gguf"}, std::numeric_limits<uint64_t>::max());
   ASSERT_FALSE(full.has_value());
   expect_part(full.error().message(), "needs 18446744073709551615 bytes, ");
-  const auto absent = check_output(checkpoint, folder + "/none/out.gguf", 1);
+  const auto absent = check_output(checkpoint, std::vector<std::string>{folder + "/none/out.gguf"}, 1);
   ASSERT_FALSE(absent.has_value());
   EXPECT_EQ(absent.error().code(), ErrorCode::io);
 }

@@ -106,6 +106,32 @@ TEST(ConvertedRows, ComputedTensorsHaveNoParts) {
   EXPECT_EQ(read_floats(rows, {.name = "t", .dtype = DType::f32, .shape = {1, 3}}, 1, 2), (std::vector<float>{2, 3}));
 }
 
+// Rows of two parts, of another type, with other values, in another order, and of no file.
+TEST(ConvertedRows, RowsThatAFileHasAreKnown) {
+  const Checkpoint checkpoint =
+      Checkpoint::open(counted_folder({{"a", {3, 2}}, {"b", {2, 2}}}).write("stored")).value();
+  const ConvertedRows rows(checkpoint, {tensor_of_parts(checkpoint, {"b", "a"}, {5, 2})});
+  const GgufTensor tensor{.name = "t", .dtype = DType::f32, .shape = {2, 5}};
+  const uint64_t a = checkpoint.find("a")->tensor.offset, b = checkpoint.find("b")->tensor.offset;
+  const std::vector<FileRange> ranges = rows.stored(tensor, 1, 3);
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0].file->path(), checkpoint.paths()[0]);
+  EXPECT_EQ(ranges[0].offset, b + 8);
+  EXPECT_EQ(ranges[0].n_bytes, 8u);
+  EXPECT_EQ(ranges[1].offset, a);
+  EXPECT_EQ(ranges[1].n_bytes, 16u);
+  EXPECT_TRUE(rows.stored({.name = "t", .dtype = DType::bf16, .shape = {2, 5}}, 1, 3).empty());
+  const ConvertedRows changed(checkpoint, {tensor_of_parts(checkpoint, {"a"}, {3, 2}, ValueChange::add_one)});
+  EXPECT_TRUE(changed.stored({.name = "t", .dtype = DType::f32, .shape = {2, 3}}, 0, 3).empty());
+  ConvertedTensor turned = tensor_of_parts(checkpoint, {"a"}, {2, 3});
+  turned.parts[0].view.shape = {2, 3};
+  turned.parts[0].view.strides = {1, 2};
+  const ConvertedRows columns(checkpoint, {turned});
+  EXPECT_TRUE(columns.stored({.name = "t", .dtype = DType::f32, .shape = {3, 2}}, 0, 2).empty());
+  const ConvertedRows computed(checkpoint, {computed_tensor("t", {1.0f})});
+  EXPECT_TRUE(computed.stored({.name = "t", .dtype = DType::f32, .shape = {1}}, 0, 1).empty());
+}
+
 TEST(ConvertedRows, TypesOfTheSameBytes) {
   EXPECT_EQ(same_type_in_gguf(ElementType::f32), DType::f32);
   EXPECT_EQ(same_type_in_gguf(ElementType::f16), DType::f16);

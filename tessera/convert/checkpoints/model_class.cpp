@@ -15,6 +15,8 @@ namespace tessera::convert {
 
 namespace {
 
+constexpr std::string_view kAllLayers = "=all_layers";
+
 constexpr TensorRule kDecoderRules[] = {
     {"model.embed_tokens.weight", "token_embd.weight"},
     {"model.norm.{}", "output_norm.{}"},
@@ -149,7 +151,8 @@ Result<ClassRules> rules_of(const ModelClass& model_class, const HubConfig& conf
 }
 
 Result<> draft_model(const ModelClass& model_class, std::span<const CheckpointTensor> sources, ModelDraft& draft) {
-  TESSERA_ASSIGN(const ClassRules rules, rules_of(model_class, draft.config));
+  TESSERA_ASSIGN(ClassRules rules, rules_of(model_class, draft.config));
+  if (draft.later_layers == LaterLayers::dropped) rules.facts.drops_later_layers = true;
   TESSERA_ASSIGN(draft.tensors, apply_rules(kept_tensors(sources), rules.rules, rules.facts));
   std::vector<KeyRow> rows(model_class.keys.begin(), model_class.keys.end());
   for (const KeyRow& row : model_class.shared_keys)
@@ -157,6 +160,11 @@ Result<> draft_model(const ModelClass& model_class, std::span<const CheckpointTe
   TESSERA_TRY(add_keys(draft.config, model_class.architecture, rows, draft.builder));
   if (model_class.scaling == RopeScaling::of_config) TESSERA_TRY(add_rope_scaling(draft));
   if (model_class.finish != nullptr) TESSERA_TRY(model_class.finish(draft));
+  const bool counts_later_layers = std::ranges::find(rows, kAllLayers, &KeyRow::names) != rows.end();
+  if (rules.facts.drops_later_layers && counts_later_layers) {
+    draft.builder.set(draft.key("block_count"), static_cast<uint32_t>(rules.facts.n_layers));
+    draft.builder.remove(draft.key("nextn_predict_layers"));
+  }
   return {};
 }
 

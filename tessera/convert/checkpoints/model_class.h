@@ -16,6 +16,9 @@
 
 namespace tessera::convert {
 
+/// The fate of layers past num_hidden_layers, which predict further tokens.
+enum class LaterLayers : uint8_t { kept, dropped };
+
 /// The header of a model in the making.
 struct ModelDraft {
   const Checkpoint& checkpoint;
@@ -23,6 +26,7 @@ struct ModelDraft {
   std::string_view architecture;
   GgufBuilder& builder;
   std::vector<ConvertedTensor>& tensors;
+  LaterLayers later_layers = LaterLayers::kept;  // of classes that can keep them
 
   std::string key(std::string_view suffix) const;
   bool has_tensor(std::string_view name) const;
@@ -30,9 +34,6 @@ struct ModelDraft {
 
 /// Whether the keys and tensors of rope scaling are made of the config.
 enum class RopeScaling : uint8_t { of_config, none };
-
-/// The fate of layers past num_hidden_layers, which predict further tokens.
-enum class LaterLayers : uint8_t { kept, dropped };
 
 struct ModelClass {
   std::string_view names;         // in config.json, separated by spaces

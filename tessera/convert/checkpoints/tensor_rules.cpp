@@ -121,9 +121,9 @@ class Collection {
   Result<> add(const CheckpointTensor& source, const TensorRule& rule, NamePlaces places,
                std::string_view factor_end = {}) {
     if (rule.change == Change::drop) return {};
+    if (rule.is_after_layers) places.layer = static_cast<int32_t>(places.layer.value_or(0) + facts_.n_layers);
     if (facts_.drops_later_layers && places.layer.value_or(0) >= facts_.n_layers) return {};
     if (rule.member >= 0) places.expert = rule.member;
-    if (rule.is_after_layers) places.layer = static_cast<int32_t>(places.layer.value_or(0) + facts_.n_layers);
     const bool is_factor = !factor_end.empty(), is_stack = stacks(rule) || rule.member >= 0;
     TESSERA_ASSIGN(TensorPieces pieces, is_factor ? one_piece(is_stack ? squeezed(source.tensor) : source.tensor)
                                                   : pieces_of(source.tensor, rule));

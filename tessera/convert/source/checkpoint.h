@@ -56,6 +56,7 @@ class Checkpoint {
 
   /// All bytes of the tensor's file.
   std::span<const std::byte> file_bytes(const CheckpointTensor& tensor) const { return file_of(tensor).bytes(); }
+  const File& file(size_t i) const { return parts_[i].file; }
   const MappedFile& file_of(const CheckpointTensor& tensor) const { return *parts_[tensor.file].map; }
 
   /// Puts these tensors, which are in the files of this checkpoint or computed, in place of all others.

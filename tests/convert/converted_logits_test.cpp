@@ -26,7 +26,7 @@ Result<std::shared_ptr<Engine>> converted_engine(const std::string& folder, File
   QuantizeOptions options;
   options.mix.file_type = type;
   const std::string output = temporary_path("run.gguf");
-  TESSERA_ASSIGN(const auto conversion, Conversion::open(folder, type, {.folder = vocabulary}));
+  TESSERA_ASSIGN(const auto conversion, Conversion::open(folder, type, {.vocabulary = {.folder = vocabulary}}));
   conversion->apply_to(options);
   TESSERA_ASSIGN(const auto plan, plan_quantize(conversion->files(), options));
   TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = 2}));

@@ -35,7 +35,8 @@ std::string small_vocabulary() {
 }
 
 Result<std::string> convert_model(const std::string& folder, const std::string& vocabulary, const std::string& name) {
-  TESSERA_ASSIGN(const auto conversion, Conversion::open(folder, FileType::f32, {.folder = vocabulary}));
+  TESSERA_ASSIGN(const auto conversion,
+                 Conversion::open(folder, FileType::f32, {.vocabulary = {.folder = vocabulary}}));
   TESSERA_TRY(write_conversion(*conversion, temporary_path(name)));
   return temporary_path(name);
 }

@@ -15,7 +15,7 @@ using testing::temporary_path;
 
 TEST(CompareWeightsCommand, ShowsTheTensorsThatDiffer) {
   const std::string folder = hub_llama().write("hub");
-  const std::string same = temporary_path("same.gguf"), small = temporary_path("small.gguf");
+  const std::string same = temporary_path("compared.gguf"), small = temporary_path("compared_small.gguf");
   ASSERT_EQ(run_program({"convert", folder, "-o", same}).status, 0);
   ASSERT_EQ(run_program({"quantize", same, small, "q4_0"}).status, 0);
   const ProgramOutput equal = run_program({"compare-weights", folder, same, "--max-nmse", "0"});

@@ -288,6 +288,7 @@ TEST_F(ScoringApi, RefusesWhatCannotBe) {
   ordered_json many = ordered_json::array();
   for (int i = 0; i < 40; ++i) many.push_back(std::vector<int>(300, 5));
   refusal({{"prompt", many}, {"echo", true}, {"logprobs", 100}}, "log-probabilities of its tokens");
+  refusal({{"prompt", many}, {"echo", true}, {"logprobs", 0}, {"n", 100}}, "1200000 log-probabilities of its tokens");
 }
 
 }  // namespace

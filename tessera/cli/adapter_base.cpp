@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "tessera/convert/adapter/lora_settings.h"
+#include "tessera/convert/source/checkpoint.h"
 #include "tessera/hub/cache.h"
 #include "tessera/hub/model_name.h"
 #include "tessera/hub/settings.h"
@@ -38,7 +39,7 @@ Result<std::string> find_adapter_base(const std::string& adapter, const std::str
   std::string name = base;
   if (name.empty()) {
     const std::filesystem::path file = convert::find_adapter(adapter).value_or(adapter);
-    const std::string settings_file = (file.parent_path() / "adapter_config.json").string();
+    const std::string settings_file = (file.parent_path() / convert::kAdapterConfigFile).string();
     TESSERA_ASSIGN(const convert::LoraSettings settings, convert::read_lora_settings(settings_file));
     name = settings.base;
     if (name.empty())

@@ -74,11 +74,10 @@ struct Config {
 
 // The config of a model, or the settings of an adapter.
 Result<Config> config_of(const Checkpoint& checkpoint) {
-  constexpr const char* kAdapter = "adapter_config.json";
   TESSERA_ASSIGN(std::optional<Json> model, checkpoint.config());
   if (model) return Config{"config.json", std::move(model)};
-  TESSERA_ASSIGN(std::optional<Json> adapter, checkpoint.read_json_file(kAdapter));
-  return Config{kAdapter, std::move(adapter)};
+  TESSERA_ASSIGN(std::optional<Json> adapter, checkpoint.read_json_file(convert::kAdapterConfigFile));
+  return Config{convert::kAdapterConfigFile, std::move(adapter)};
 }
 
 // In ASCII, so that it is safe to print.

@@ -41,7 +41,7 @@ Result<std::unique_ptr<Conversion>> Conversion::open_adapter(const std::string& 
 Result<> Conversion::make_adapter_header(std::optional<FileType> file_type) {
   if (file_type && info(info(*file_type).dtype).is_blocked())
     return fail(ErrorCode::invalid_argument, "adapters have the type F32, F16 or BF16, not {}", info(*file_type).name);
-  TESSERA_ASSIGN(const LoraSettings settings, read_lora_settings(checkpoint_.folder() + "/adapter_config.json"));
+  TESSERA_ASSIGN(const LoraSettings settings, read_lora_settings(checkpoint_.folder() + "/" + kAdapterConfigFile));
   TESSERA_ASSIGN(const ModelClass* const model_class, find_model_class(config_));
   TESSERA_ASSIGN(LoraDraft draft, draft_lora(checkpoint_, settings, *model_class, config_));
   GgufBuilder builder;

@@ -12,9 +12,6 @@ namespace tessera::convert {
 
 namespace {
 
-constexpr const char* kConfigFile = "adapter_config.json";
-constexpr const char* kTensorFiles[] = {"adapter_model.safetensors", "adapter_model.bin"};
-
 /// A setting that changes more than pairs of matrices can say.
 struct RefusedSetting {
   std::string_view name, meaning;
@@ -80,8 +77,8 @@ std::optional<std::string> find_adapter(const std::string& path) {
   std::error_code error;
   const bool is_folder = fs::is_directory(path, error);
   const fs::path folder = is_folder ? fs::path(path) : fs::path(path).parent_path();
-  if (!fs::exists(folder / kConfigFile, error)) return std::nullopt;
-  for (const char* const name : kTensorFiles) {
+  if (!fs::exists(folder / kAdapterConfigFile, error)) return std::nullopt;
+  for (const char* const name : kAdapterTensorFiles) {
     const fs::path file = folder / name;
     if (is_folder ? fs::exists(file, error) : fs::path(path).filename() == name) return file.string();
   }

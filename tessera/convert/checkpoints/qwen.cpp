@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "tessera/convert/checkpoints/model_class.h"
 #include "tessera/convert/model_card.h"
@@ -49,16 +51,25 @@ constexpr std::string_view kRerankTemplate =
     "query, retrieve relevant passages that answer the query\n<Query>: {query}\n<Document>: {document}<|im_end|>\n"
     "<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
-Result<int64_t> id_of_word(const ModelDraft& draft, const char* word) {
+const Json* member_of(const Json* object, std::string_view name) {
+  if (object == nullptr || !object->is_object()) return nullptr;
+  const auto member = object->find(name);
+  return member == object->end() ? nullptr : &*member;
+}
+
+// tokenizer.json has some 10 MB, so it is read once for all words.
+Result<std::vector<int64_t>> ids_of_words(const ModelDraft& draft, std::span<const char* const> words) {
   TESSERA_ASSIGN(const std::optional<Json> tokenizer, draft.checkpoint.read_json_file("tokenizer.json"));
-  const Json none = Json::object();
-  const Json model = tokenizer && tokenizer->is_object() ? tokenizer->value("model", none) : none;
-  const Json vocabulary = model.is_object() ? model.value("vocab", none) : none;
-  const auto id = vocabulary.is_object() ? vocabulary.find(word) : vocabulary.end();
-  if (!vocabulary.is_object() || id == vocabulary.end() || !id->is_number_unsigned() || *id > INT32_MAX)
-    return fail(ErrorCode::not_found, "{}/tokenizer.json: no token {}, which a reranker answers with",
-                draft.checkpoint.folder(), word);
-  return id->get<int64_t>();
+  const Json* const vocabulary = member_of(member_of(tokenizer ? &*tokenizer : nullptr, "model"), "vocab");
+  std::vector<int64_t> ids;
+  for (const char* const word : words) {
+    const Json* const id = member_of(vocabulary, word);
+    if (id == nullptr || !id->is_number_unsigned() || *id > INT32_MAX)
+      return fail(ErrorCode::not_found, "{}/tokenizer.json: no token {}, which a reranker answers with",
+                  draft.checkpoint.folder(), word);
+    ids.push_back(id->get<int64_t>());
+  }
+  return ids;
 }
 
 // A reranker is a model whose answer is "yes" or "no", so the rows of these two are all that is wanted of its head.
@@ -70,8 +81,8 @@ Result<> make_reranker(ModelDraft& draft) {
     return fail(ErrorCode::not_found, "{}: no head, of which a reranker has two rows", draft.checkpoint.folder());
   ConvertedTensor answers{.name = "cls.output.weight", .shape = head->shape};
   answers.shape[0] = std::ssize(words);
-  for (const char* const word : words) {
-    TESSERA_ASSIGN(const int64_t id, id_of_word(draft, word));
+  TESSERA_ASSIGN(const std::vector<int64_t> ids, ids_of_words(draft, words));
+  for (const int64_t id : ids) {
     TESSERA_ASSIGN(StoredTensor row, part_of(head->parts[0].view, 0, id, 1));
     answers.parts.push_back({head->parts[0].file, std::move(row)});
   }

@@ -40,8 +40,6 @@ struct FileSet {
 constexpr FileSet kFileSets[] = {{"model.safetensors.index.json", "model", ".safetensors"},
                                  {"pytorch_model.bin.index.json", "pytorch_model", ".bin"}};
 
-constexpr const char* kAdapterFiles[] = {"adapter_model.safetensors", "adapter_model.bin"};
-
 // The names of a folder's entries, sorted.
 Result<std::vector<std::string>> names_of_folder(const std::string& folder) {
   std::error_code error;
@@ -111,7 +109,7 @@ Result<> Checkpoint::add_folder() {
       if (name.starts_with(set.begin) && name.ends_with(set.end)) TESSERA_TRY(add_file(folder_ + "/" + name));
     if (!parts_.empty()) return {};
   }
-  for (const char* const name : kAdapterFiles)
+  for (const char* const name : kAdapterTensorFiles)
     if (std::ranges::binary_search(names, name)) return add_file(folder_ + "/" + name);
   std::vector<std::string> meta_parts;
   std::ranges::copy_if(names, std::back_inserter(meta_parts), is_meta_part);

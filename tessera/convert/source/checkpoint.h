@@ -100,6 +100,10 @@ class Checkpoint {
   std::shared_ptr<const BareModel> bare_model_;
 };
 
+/// The files of a LoRA adapter in the form of the PEFT library: its settings, and its tensors in one of two containers.
+inline constexpr const char* kAdapterConfigFile = "adapter_config.json";
+inline constexpr const char* kAdapterTensorFiles[] = {"adapter_model.safetensors", "adapter_model.bin"};
+
 /// A JSON file of a hub: at most 100 MB and 64 levels. Nothing if there is none. Errors: those of read_json(), with the
 /// path; io.
 Result<std::optional<Json>> read_hub_json(const std::string& path);

@@ -22,6 +22,8 @@ std::string_view kind_text(hub::CachedKind kind) {
       return "gguf";
     case hub::CachedKind::files:
       return "files";
+    case hub::CachedKind::converted:
+      return "converted";
     case hub::CachedKind::part:
       return "part";
   }
@@ -37,6 +39,7 @@ std::string json_of_model(const hub::CachedModel& model) {
 
 std::vector<std::string> row_of_model(const hub::CachedModel& model) {
   std::string name = printable(hub::name_of(model));
+  if (model.kind == hub::CachedKind::converted) name += " (converted)";
   if (model.kind == hub::CachedKind::part) name += " (unfinished)";
   if (model.n_files > 1) name += fmt::format(" ({} files)", model.n_files);
   return {std::move(name), human_bytes(static_cast<double>(model.size)), model.commit.substr(0, kShownCommit),

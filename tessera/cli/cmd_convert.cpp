@@ -2,14 +2,13 @@
 // `tessera quantize` knows, or a LoRA adapter. --dry-run prints the types and sizes without writing.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
 #include <filesystem>
 
-#include "tessera/base/counted.h"
 #include "tessera/cli/adapter_base.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
+#include "tessera/cli/conversion_output.h"
+#include "tessera/cli/hub_args.h"
 #include "tessera/cli/option_flags.h"
 #include "tessera/cli/quantize_args.h"
 #include "tessera/cli/quantize_report.h"
@@ -20,15 +19,6 @@
 namespace tessera::cli {
 
 namespace {
-
-uint64_t count_bytes(const convert::Checkpoint& checkpoint) {
-  uint64_t n = 0;
-  for (const std::string& path : checkpoint.paths()) {
-    std::error_code error;
-    if (const auto size = std::filesystem::file_size(path, error); !error) n += size;
-  }
-  return n;
-}
 
 class ConvertCommand final : public Command {
  public:
@@ -59,7 +49,8 @@ class ConvertCommand final : public Command {
     args_.add_rare_mix_to(table);
     add_threads_flag(table, args_.n_threads);
     add_numa_flag(table, args_.numa);
-    table.positional = "DIR|FILE";
+    hub_.add_access_flags(table);
+    table.positional = "DIR|FILE|USER/REPO[@REVISION]";
     table.add_positional = [this](std::string_view text) -> Result<> {
       if (!args_.input.empty())
         return fail(ErrorCode::invalid_argument, "unexpected argument '{}': one checkpoint at a time", text);
@@ -90,6 +81,7 @@ class ConvertCommand final : public Command {
     convert::QuantizeOptions options = args_.options;
     options.program_version = TESSERA_VERSION;
     const auto type = args_.size ? std::optional(args_.file_type.value_or(convert::FileType::q8_0)) : args_.file_type;
+    TESSERA_TRY(fetch_input(process));
     TESSERA_ASSIGN(const auto conversion, open(type));
     conversion->apply_to(options);
     convert::Imatrix imatrix;
@@ -110,10 +102,27 @@ class ConvertCommand final : public Command {
         .n_values = count_values(files), .n_before = count_bytes(conversion->checkpoint()), .n_bytes = n_bytes};
     if (args_.dry_run) return args_.json ? print_json(plan, sizes) : print(table_of(plan, sizes));
     if (process.verbose) log(table_of(plan, sizes));
-    return write(*conversion, plan, options, sizes, *threads, process);
+    const PlannedOutput planned{.conversion = *conversion, .plan = plan, .options = options, .n_bytes = n_bytes};
+    const auto mode = resumes_ ? PartialFiles::resume : PartialFiles::discard;
+    return write_conversion(planned, args_.output, mode, *threads, process);
   }
 
  private:
+  // A name of the hub stands for its checkpoint. The input becomes the folder that has it.
+  Result<> fetch_input(const Context& process) {
+    std::error_code error;
+    const auto name = hub::parse_model_name(args_.input);
+    if (std::filesystem::exists(args_.input, error) || !name) return {};
+    if (!name->tag.empty())
+      return fail(ErrorCode::invalid_argument, "{}: a checkpoint has no tag: want {} and --type {}", args_.input,
+                  name->repository, name->tag);
+    hub_.name = args_.input;
+    auto folder = fetch_checkpoint(hub_, process);
+    if (!folder) return forward_error(folder, args_.input + " is no file or folder here, and on the hub");
+    args_.input = *std::move(folder);
+    return {};
+  }
+
   Result<std::unique_ptr<convert::Conversion>> open(std::optional<convert::FileType> type) const {
     if (convert::find_adapter(args_.input)) {
       TESSERA_ASSIGN(const std::string base, find_adapter_base(args_.input, base_));
@@ -124,34 +133,6 @@ class ConvertCommand final : public Command {
     return convert::Conversion::open(args_.input, type, settings_);
   }
 
-  Result<> write(const convert::Conversion& conversion, const convert::QuantizePlan& plan,
-                 const convert::QuantizeOptions& options, const QuantizeSizes& sizes, ThreadPool& threads,
-                 Context& process) const {
-    const auto start = std::chrono::steady_clock::now();
-    TESSERA_ASSIGN(const uint64_t fingerprint, fingerprint_of(conversion, plan, options, TESSERA_VERSION));
-    TESSERA_ASSIGN(auto partial, convert::PartialOutput::open(args_.output, fingerprint, resumes_));
-    if (resumes_ && !partial.other().empty() && !process.quiet)
-      log(fmt::format("{}: is of another plan (type, options or files): removed, starting anew", partial.other()));
-    const uint64_t n_wanted = sizes.n_bytes - std::min(sizes.n_bytes, partial.n_bytes_found());
-    TESSERA_TRY(convert::check_output(conversion.checkpoint(), convert::output_paths(plan, args_.output), n_wanted));
-    {
-      ProgressBar bar("converting", process.quiet);
-      const auto progress = [&](float share) { bar.update(share); };
-      const convert::WorkContext work{threads, &process.interrupt, progress, &partial};
-      TESSERA_TRY(convert::write_quantized(conversion.files(), plan, options, args_.output, work));
-    }
-    if (process.quiet) return {};
-    if (const uint64_t n = conversion.rows().n_overflows(); n > 0)
-      log(fmt::format("warning: {} too large for F16: infinite in the output", counted(n, "value")));
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    const std::string resumed =
-        partial.n_tensors_found() == 0
-            ? ""
-            : fmt::format(", resumed after {} of {} tensors", partial.n_tensors_found(), plan.tensors.size());
-    log(fmt::format("{} in {:.1f} s{}", totals(sizes), elapsed.count(), resumed));
-    return {};
-  }
-
   static void show_warnings(const convert::Conversion& conversion, const convert::QuantizePlan& plan,
                             const convert::QuantizeOptions& options) {
     for (const std::string& warning : conversion.warnings()) log("warning: " + warning);
@@ -160,6 +141,7 @@ class ConvertCommand final : public Command {
   }
 
   QuantizeArgs args_;
+  HubArgs hub_;
   ShardArgs shards_;
   bool resumes_ = false;
   convert::ConversionOptions settings_;

@@ -43,6 +43,7 @@ class DownloadCommand final : public Command {
  public:
   FlagTable flags() override {
     FlagTable table;
+    args_.add_file_flag(table);
     args_.add_access_flags(table);
     for (Flag& flag : table.flags) flag.shown = Shown::always;
     table.common("--list", "", "list the models of the cache, or those of one repository", set_switch(lists_));

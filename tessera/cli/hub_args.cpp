@@ -27,7 +27,7 @@ Result<std::string> fetch_model(const HubArgs& args, const Context& process) {
   TESSERA_ASSIGN(const hub::Fetched fetched, hub.fetch(found));
   if (found.selection.kind != hub::SelectionKind::checkpoint) return fetched.paths.front();
   TESSERA_ASSIGN(const hub::ModelName name, hub::parse_model_name(args.name));
-  return convert_fetched(found, fetched, name.tag, process);
+  return convert_fetched(found, hub.settings().cache_dir, name.tag, process);
 }
 
 Setter set_name(std::string& name) {
@@ -55,9 +55,12 @@ Setter set_token(std::string& token) {
 
 }  // namespace
 
-void HubArgs::add_access_flags(FlagTable& table) {
+void HubArgs::add_file_flag(FlagTable& table) {
   table.rare("--hf-file -hff", "PATH", "file of the repository, in place of the one that the tag means",
              set_string(file));
+}
+
+void HubArgs::add_access_flags(FlagTable& table) {
   table.rare("--hf-token -hft", "TOKEN", "token for gated and private models", set_token(token),
              "HF_TOKEN, or the token of the hub's own tools");
   table.rare("--offline", "", "use models of the cache only, without any request", set_switch(is_offline));
@@ -95,6 +98,7 @@ void add_hub_flags(FlagTable& table, std::string& path) {
   table.common("--hf-repo -hf -hfr", "USER/REPO[:TAG]", "model of a hub, downloaded once; TAG is a type, such as Q8_0",
                choose(set_name(args->name)), "");
   table.rare("--model-url -mu", "URL", "model file of a server, downloaded once", choose(set_url(args->url)), "");
+  args->add_file_flag(table);
   args->add_access_flags(table);
   table.before_run = [args, &path](const Context& process) -> Result<> {
     const bool is_chosen = args->is_given() && path == (args->url.empty() ? args->name : args->url);
@@ -104,6 +108,16 @@ void add_hub_flags(FlagTable& table, std::string& path) {
     TESSERA_ASSIGN(path, fetch_model(*args, process));
     return {};
   };
+}
+
+Result<std::string> fetch_checkpoint(const HubArgs& args, const Context& process) {
+  TESSERA_ASSIGN(hub::Settings settings, args.settings());
+  TESSERA_ASSIGN(const hub::ModelName name, hub::parse_model_name(args.name));
+  DownloadDisplay display(process);
+  hub::Hub hub(std::move(settings), display.events(), process.interrupt);
+  TESSERA_ASSIGN(const hub::Found found, hub.find_checkpoint(name));
+  TESSERA_ASSIGN(hub::Fetched fetched, hub.fetch(found));
+  return std::move(fetched.folder);
 }
 
 DownloadDisplay::~DownloadDisplay() { erase(); }

@@ -17,7 +17,9 @@ struct HubArgs {
   std::string token;
   bool is_offline = false;
 
-  /// Adds --hf-file, --hf-token and --offline, which refine a name.
+  /// Adds --hf-file, which refines a name.
+  void add_file_flag(FlagTable& table);
+  /// Adds --hf-token and --offline.
   void add_access_flags(FlagTable& table);
   bool is_given() const { return !name.empty() || !url.empty(); }
   /// The settings of the environment, with these flags. Errors: those of settings_from_environment().
@@ -29,6 +31,10 @@ struct HubArgs {
 /// Adds --hf-repo, --model-url and the flags that refine them to a table with --model. The last one given counts.
 /// Before the command runs, `path` becomes the file in the cache, which is downloaded if it is not there.
 void add_hub_flags(FlagTable& table, std::string& path);
+
+/// Downloads the checkpoint of a name unless the cache has it, and returns its folder. Errors: those of
+/// hub::Hub::find_checkpoint() and hub::Hub::fetch().
+Result<std::string> fetch_checkpoint(const HubArgs& args, const Context& process);
 
 /// Shows a download on stderr. On a terminal it is one line that redraws itself and disappears at the end. Elsewhere
 /// there is a line per file, and one per tenth of all bytes.

@@ -2,14 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
+#include <algorithm>
 #include <memory>
 #include <optional>
-#include <span>
+#include <string>
+#include <vector>
 
 #include "tessera/base/cpu_info.h"
 #include "tessera/cli/console.h"
+#include "tessera/cli/conversion_output.h"
 #include "tessera/convert/conversion.h"
+#include "tessera/hub/cache.h"
+#include "tessera/hub/clock.h"
+#include "tessera/hub/file_lock.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::cli {
@@ -58,54 +63,77 @@ Result<Planned> plan_best(const hub::Found& found, const std::string& folder) {
               human_bytes(static_cast<double>(room)), found.repository);
 }
 
-Result<> write(const Planned& planned, const std::string& path, const Context& process) {
-  TESSERA_TRY(convert::check_output(planned.conversion->checkpoint(), std::span(&path, 1), planned.n_bytes));
-  TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = default_thread_count()}));
-  ProgressBar bar("converting", process.quiet);
-  const auto progress = [&](float share) { bar.update(share); };
-  return convert::write_quantized(planned.conversion->files(), planned.plan, planned.options, path,
-                                  {*threads, &process.interrupt, progress});
-}
+std::string file_name(FileType type) { return fmt::format("{}.gguf", info(type).name); }
 
-// FOLDER/converted/COMMIT/TYPE.gguf beside FOLDER/snapshots/COMMIT. Other tools ignore it.
-std::filesystem::path converted_path(const std::string& snapshot, FileType type) {
-  const std::filesystem::path path(snapshot);
-  return path.parent_path().parent_path() / "converted" / path.filename() / fmt::format("{}.gguf", info(type).name);
+// The converted files of a commit, finished or not.
+class ConvertedFiles {
+ public:
+  ConvertedFiles(const hub::RepositoryCache& cache, const std::string& commit)
+      : folder_(cache.converted(commit)), names_(cache.converted_names(commit)) {}
+
+  std::string path(FileType type) const { return folder_ + "/" + file_name(type); }
+  bool has(FileType type) const { return std::ranges::find(names_, file_name(type)) != names_.end(); }
+  bool has_begun(FileType type) const {
+    const std::string start = file_name(type) + ".";
+    return std::ranges::any_of(names_, [&](const std::string& name) { return name.starts_with(start); });
+  }
+  // A choice that was made once holds, also when other programs take memory.
+  std::optional<FileType> earlier_choice() const {
+    for (const FileType type : kOfferedTypes)
+      if (has(type)) return type;
+    for (const FileType type : kOfferedTypes)
+      if (has_begun(type)) return type;
+    return std::nullopt;
+  }
+
+ private:
+  std::string folder_;
+  std::vector<std::string> names_;
+};
+
+Result<std::optional<FileType>> type_of_tag(const hub::Found& found, const std::string& tag) {
+  if (tag.empty()) return std::nullopt;
+  if (const auto type = convert::file_type_from_name(tag)) return type;
+  return fail(ErrorCode::not_found, "{}: has a checkpoint alone, and {} is no type of `tessera convert`",
+              found.repository, text::quote_text(tag));
 }
 
 }  // namespace
 
-Result<std::string> convert_fetched(const hub::Found& found, const hub::Fetched& fetched, const std::string& tag,
+Result<std::string> convert_fetched(const hub::Found& found, const std::string& cache_dir, const std::string& tag,
                                     const Context& process) {
-  std::optional<FileType> wanted;
-  if (!tag.empty()) {
-    wanted = convert::file_type_from_name(tag);
-    if (!wanted)
-      return fail(ErrorCode::not_found, "{}: has a checkpoint alone, and {} is no type of `tessera convert`",
-                  found.repository, text::quote_text(tag));
-  }
-  const auto is_there = [&](FileType type) {
-    std::error_code error;
-    return std::filesystem::exists(converted_path(fetched.folder, type), error);
+  TESSERA_ASSIGN(const std::optional<FileType> wanted, type_of_tag(found, tag));
+  const hub::RepositoryCache cache(cache_dir, found.repository);
+  const auto choice = [&](const ConvertedFiles& files) { return wanted ? wanted : files.earlier_choice(); };
+  const ConvertedFiles before(cache, found.commit);
+  if (const auto type = choice(before); type && before.has(*type)) return before.path(*type);
+
+  const auto clock = hub::create_system_clock();
+  const auto on_wait = [&] {
+    if (!process.quiet) log(fmt::format("{}: another process converts it; waiting", found.repository));
   };
-  if (wanted && is_there(*wanted)) return converted_path(fetched.folder, *wanted).string();
-  // A choice that was made once holds, also when other programs take memory.
-  if (!wanted)
-    for (const FileType type : kOfferedTypes)
-      if (is_there(type)) return converted_path(fetched.folder, type).string();
-  auto planned = wanted ? plan_conversion(fetched.folder, *wanted) : plan_best(found, fetched.folder);
+  TESSERA_ASSIGN(const auto lock,
+                 hub::FileLock::acquire(cache.converted_lock(found.commit), *clock, process.interrupt, on_wait));
+  const ConvertedFiles files(cache, found.commit);
+  const auto type = choice(files);
+  if (type && files.has(*type)) return files.path(*type);
+  const std::string snapshot = cache.snapshot(found.commit);
+  auto planned = type ? plan_conversion(snapshot, *type) : plan_best(found, snapshot);
   if (!planned) return forward_error(planned);
-  const std::filesystem::path path = converted_path(fetched.folder, planned->type);
   if (!process.quiet) {
     log(fmt::format("{} has no GGUF file: its checkpoint is converted to {} once, {}", found.repository,
                     info(planned->type).name, human_bytes(static_cast<double>(planned->n_bytes))));
     for (const std::string& warning : planned->conversion->warnings()) log("warning: " + warning);
   }
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  if (error) return fail(ErrorCode::io, "{}: {}", path.parent_path().string(), error.message());
-  TESSERA_TRY(write(*planned, path.string(), process));
-  return path.string();
+  TESSERA_TRY(hub::create_folder(cache.converted(found.commit)));
+  TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = default_thread_count()}));
+  const std::string path = files.path(planned->type);
+  const PlannedOutput output{.conversion = *planned->conversion,
+                             .plan = planned->plan,
+                             .options = planned->options,
+                             .n_bytes = planned->n_bytes};
+  TESSERA_TRY(write_conversion(output, path, PartialFiles::resume, *threads, process));
+  return path;
 }
 
 }  // namespace tessera::cli

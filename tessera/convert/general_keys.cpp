@@ -29,11 +29,16 @@ constexpr SamplingKey kSamplingKeys[] = {
     {"repetition_penalty", "general.sampling.penalty_repeat", false},
 };
 
-// The folder's own name. A path may end with a slash or be relative.
+// The folder's own name. A path may end with a slash or be relative. A snapshot in the cache of a hub's tools,
+// models--USER--REPO/snapshots/COMMIT, has the name of its repository.
 std::string name_of_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::path path = std::filesystem::absolute(folder, error).lexically_normal();
   if (path.filename().empty()) path = path.parent_path();
+  if (path.parent_path().filename() == "snapshots") {
+    const std::string cached = path.parent_path().parent_path().filename().string();
+    if (cached.starts_with("models--")) return cached.substr(cached.rfind("--") + 2);
+  }
   return path.filename().string();
 }
 

@@ -12,7 +12,7 @@
 
 namespace tessera::convert {
 
-/// Adds architecture, type and name (the folder's, or that of the card), the sampling settings of
+/// Adds architecture, type and name (the folder's or its repository's, or that of the card), the sampling settings of
 /// generation_config.json, and of the card, README.md: license, tags, languages, base models and data sets.
 /// Errors: format (a setting of another type); those of reading JSON.
 Result<> add_general_keys(const Checkpoint& checkpoint, std::string_view architecture, GgufBuilder& builder);

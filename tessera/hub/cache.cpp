@@ -155,6 +155,10 @@ std::vector<std::string> RepositoryCache::commits() const {
 
 std::vector<std::string> RepositoryCache::blob_names() const { return names_in(blobs()); }
 
+std::vector<std::string> RepositoryCache::converted_names(const std::string& commit) const {
+  return names_in(converted(commit));
+}
+
 void RepositoryCache::unlink(const std::string& commit, const std::string& path) const {
   const fs::path root = snapshot(commit);
   fs::path file = root / path;
@@ -170,6 +174,7 @@ void RepositoryCache::unlink(const std::string& commit, const std::string& path)
 void RepositoryCache::remove_traces(const std::string& commit) const {
   std::error_code error;
   fs::remove(listing_path(commit), error);
+  fs::remove_all(converted(commit), error);
   std::vector<fs::path> refs;
   const fs::path root = folder_ + "/refs";
   for (auto it = fs::recursive_directory_iterator(root, error); !error && it != fs::recursive_directory_iterator();

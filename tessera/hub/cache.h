@@ -5,8 +5,11 @@
 //     models--USER--REPO/snapshots/COMMIT/PATH    a relative link to the blob
 //     .locks/models--USER--REPO/OID.lock
 //
-// and, of ours, models--USER--REPO/listings/COMMIT.json: the files of a commit, so that a later choice needs no
-// request.
+// Two folders are of tessera alone. Listings have the files of a commit, so that a later choice needs no request.
+//
+//     models--USER--REPO/listings/COMMIT.json
+//     models--USER--REPO/converted/COMMIT/TYPE.gguf    a converted checkpoint; TYPE.gguf.*.part is an unfinished one
+//     .locks/models--USER--REPO/converted-COMMIT.lock
 #pragma once
 
 #include <optional>
@@ -31,6 +34,8 @@ class RepositoryCache {
   std::string blob(const std::string& oid) const { return folder_ + "/blobs/" + oid; }
   std::string snapshot(const std::string& commit) const { return folder_ + "/snapshots/" + commit; }
   std::string lock(const std::string& oid) const { return locks_ + "/" + oid + ".lock"; }
+  std::string converted(const std::string& commit) const { return folder_ + "/converted/" + commit; }
+  std::string converted_lock(const std::string& commit) const { return lock("converted-" + commit); }
 
   /// Returns the commit of a revision that was downloaded, or "".
   std::string read_ref(const std::string& revision) const;
@@ -57,9 +62,11 @@ class RepositoryCache {
   std::vector<RepositoryFile> files_of_snapshot(const std::string& commit) const;
   /// Names of the files of blobs/, parts included.
   std::vector<std::string> blob_names() const;
+  /// Names of the converted files of a commit, unfinished ones included.
+  std::vector<std::string> converted_names(const std::string& commit) const;
   /// Removes a file from a snapshot, and folders that this leaves empty.
   void unlink(const std::string& commit, const std::string& path) const;
-  /// Removes what names a commit without a snapshot: its listing and refs.
+  /// Removes the traces of a commit without a snapshot: its listing, refs and folder of converted files.
   void remove_traces(const std::string& commit) const;
   /// Removes the whole repository. Errors: io.
   Result<> remove_all() const;

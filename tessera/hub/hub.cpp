@@ -106,7 +106,7 @@ Result<Listing> Hub::find_listing(const std::string& repository, const std::stri
   return Listing{.commit = commit, .files = std::move(*files)};
 }
 
-Result<Found> Hub::find(const ModelName& name, const std::string& path) {
+Result<Found> Hub::find(const ModelName& name, const FileChoice& choice) {
   const RepositoryCache cache(settings_.cache_dir, name.repository);
   Found found{.repository = name.repository,
               .revision = revision_or_main(name),
@@ -116,7 +116,7 @@ Result<Found> Hub::find(const ModelName& name, const std::string& path) {
               .remote = {}};
   TESSERA_ASSIGN(found.commit, find_commit(name, cache));
   TESSERA_ASSIGN(found.listing, find_listing(name.repository, found.commit, cache));
-  auto selection = select_files(found.listing, {.tag = name.tag, .path = path});
+  auto selection = select_files(found.listing, choice);
   if (!selection) return forward_error(selection, name.repository);
   found.selection = std::move(*selection);
   return found;

@@ -57,7 +57,11 @@ class Hub {
 
   /// Finds the files of a model, or with a path the file of its repository. Needs one small request for a branch whose
   /// commit is in the cache, and none for a commit. Errors: not_found; io; format; cancelled; those of select_files().
-  Result<Found> find(const ModelName& name, const std::string& path = "");
+  Result<Found> find(const ModelName& name, const std::string& path = "") {
+    return find(name, FileChoice{.tag = name.tag, .path = path});
+  }
+  /// Finds the files of the checkpoint of a repository, also where it has GGUF files. Errors: as find().
+  Result<Found> find_checkpoint(const ModelName& name) { return find(name, FileChoice{.wants_checkpoint = true}); }
   /// Finds the file of a URL. A URL of a file on the endpoint's own host is that file of its repository. Of a model in
   /// parts, all parts are found. Errors: as find(); invalid_argument.
   Result<Found> find_url(const std::string& url);
@@ -70,6 +74,7 @@ class Hub {
 
  private:
   Result<TransferContext> context();
+  Result<Found> find(const ModelName& name, const FileChoice& choice);
   Result<std::string> find_commit(const ModelName& name, const RepositoryCache& cache);
   Result<Listing> find_listing(const std::string& repository, const std::string& commit, const RepositoryCache& cache);
   Result<std::vector<RepositoryFile>> request_tree(const std::string& repository, const std::string& commit);

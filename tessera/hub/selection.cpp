@@ -24,6 +24,7 @@ constexpr std::string_view kWeights[] = {
     "model*.safetensors", "*.safetensors", "pytorch_model*.bin", "*.bin", "consolidated*.pth", "*.pth", "*.pt"};
 constexpr std::string_view kCompanions[] = {"config.json",
                                             "params.json",
+                                            "adapter_config.json",
                                             "generation_config.json",
                                             "*.index.json",
                                             "hf_quant_config.json",
@@ -128,6 +129,11 @@ std::vector<RepositoryFile> checkpoint_files(const Listing& listing) {
 
 Result<Selection> select_files(const Listing& listing, const FileChoice& choice) {
   Selection selection;
+  if (choice.wants_checkpoint) {
+    selection = {.kind = SelectionKind::checkpoint, .files = checkpoint_files(listing)};
+    if (selection.files.empty()) return fail(ErrorCode::not_found, "no safetensors or PyTorch files");
+    return selection;
+  }
   if (!choice.path.empty()) {
     const RepositoryFile* file = find_file(listing, choice.path);
     if (file == nullptr) return fail(ErrorCode::not_found, "no file '{}'", choice.path);

@@ -22,14 +22,15 @@ struct Selection {
 };
 
 struct FileChoice {
-  std::string tag{};   // as in ModelName
-  std::string path{};  // a file of the repository; the tag is ignored
+  std::string tag{};              // as in ModelName
+  std::string path{};             // a file of the repository; the tag is ignored
+  bool wants_checkpoint = false;  // the checkpoint, also where there are GGUF files; tag and path are ignored
 };
 
 /// Chooses the files of a model. With a path: this file, and all parts if it is one of several. With a tag: the first
 /// GGUF file whose name has the tag, without regard to case, before a '.', '-' or '/'. Without: Q4_K_M, then Q8_0, then
 /// the first GGUF file. Names with mmproj, imatrix or mtp- are no models. A repository without GGUF files gives the
-/// files of a checkpoint.
+/// files of a checkpoint, as does wants_checkpoint.
 /// Errors: not_found (with the tags of the repository, if there are any); format (a part is missing).
 Result<Selection> select_files(const Listing& listing, const FileChoice& choice);
 

@@ -3,7 +3,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "tessera/hub/cache.h"
+#include "tessera/hub/file_lock.h"
 #include "tests/cli/cli_support.h"
+#include "tests/convert/hub_folder.h"
 #include "tests/support/hub_server.h"
 
 namespace tessera {
@@ -149,6 +152,107 @@ TEST_F(Downloads, ACheckpointIsConvertedOnce) {
   EXPECT_EQ(typed.out, run({"inspect", by_hand, "--keys"}).out);
   expect_refusal(run({"run", "-hf", "me/llama:Q99"}), 1,
                  "me/llama: has a checkpoint alone, and \"Q99\" is no type of `tessera convert`");
+}
+
+// The name of a repository stands for its checkpoint, also where that has GGUF files.
+TEST_F(Downloads, ANameIsConverted) {
+  fs::copy(testing::hub_llama().write("named-hub"), root_ + "/me/llama", fs::copy_options::recursive);
+  testing::write_below(root_, "me/llama/llama-Q8_0.gguf", "no GGUF file");
+  start();
+  const std::string out = testing::temporary_path("named.gguf"), by_hand = testing::temporary_path("unnamed.gguf");
+  const ProgramOutput named = run({"convert", "me/llama", "-o", out});
+  EXPECT_EQ(named.status, 0) << named.err;
+  EXPECT_NE(named.err.find("model.safetensors (part 2 of 2): "), std::string::npos) << named.err;
+  ASSERT_EQ(run({"convert", root_ + "/me/llama", "-o", by_hand}).status, 0);
+  EXPECT_TRUE(testing::read_all(out) == testing::read_all(by_hand));
+  EXPECT_NE(run({"convert", "me/llama@main", "--dry-run", "--offline"}).out.find("blk.1.ffn_up.weight"),
+            std::string::npos);
+  expect_refusal(run({"convert", "me/llama:Q4_K_M", "-o", out}), 1,
+                 "me/llama:Q4_K_M: a checkpoint has no tag: want me/llama and --type Q4_K_M");
+  expect_refusal(run({"convert", "me/none", "-o", out}), 1, "me/none is no file or folder here, and on the hub: ");
+  expect_refusal(run({"convert", "me/story", "-o", out}), 1,
+                 "me/story is no file or folder here, and on the hub: me/story: no safetensors or PyTorch files");
+  expect_refusal(run({"convert", "a/b/c", "-o", out}), 1, "a/b/c: cannot open: No such file or directory");
+}
+
+class HubConversions : public Downloads {
+ protected:
+  void SetUp() override {
+    Downloads::SetUp();
+    if (IsSkipped()) return;
+    fs::copy(testing::slow_llama().write("slow-hub"), root_ + "/me/slow", fs::copy_options::recursive);
+    start();
+    const std::string folder = run({"download", "me/slow"}).out;
+    commit_ = fs::path(folder.substr(0, folder.size() - 1)).filename();
+  }
+  // The unfinished file of the conversion; empty if there is none.
+  std::string partial() const {
+    const hub::RepositoryCache cache(cache_, "me/slow");
+    for (const std::string& name : cache.converted_names(commit_))
+      if (name.ends_with(".part")) return cache.converted(commit_) + "/" + name;
+    return "";
+  }
+  std::string commit_;
+};
+
+// Ctrl-C loses nothing: the next run continues the conversion, with the type that was chosen.
+TEST_F(HubConversions, AnInterruptedOneIsContinued) {
+  bool was_interrupted = false;
+  for (int attempt = 0; attempt < 20 && !was_interrupted; ++attempt) {
+    fs::remove_all(cache_ + "/models--me--slow/converted");
+    const auto running = child({"inspect", "-hf", "me/slow", "--offline"});
+    while (running->is_running()) {
+      std::error_code none_yet;
+      if (fs::file_size(partial(), none_yet) > 1'500'000 && !none_yet) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    running->send(SIGINT);
+    was_interrupted = running->wait().status == 130;
+  }
+  ASSERT_TRUE(was_interrupted);
+  const std::string part = partial();
+  ASSERT_NE(part, "");
+  const std::string type = fs::path(part).filename().string().substr(0, fs::path(part).filename().string().find('.'));
+  EXPECT_NE(run({"models"}).out.find("me/slow:" + type + " (unfinished)"), std::string::npos) << run({"models"}).out;
+  const ProgramOutput resumed = run({"inspect", "-hf", "me/slow", "--offline"});
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find("is converted to " + type + " once"), std::string::npos) << resumed.err;
+  EXPECT_NE(resumed.err.find(" s, resumed after "), std::string::npos) << resumed.err;
+  EXPECT_EQ(partial(), "");
+  EXPECT_NE(run({"models"}).out.find("me/slow:" + type + " (converted)"), std::string::npos) << run({"models"}).out;
+  const std::string by_hand = testing::temporary_path("slow_by_hand.gguf");
+  const hub::RepositoryCache cache(cache_, "me/slow");
+  ASSERT_EQ(run({"convert", "-q", cache.snapshot(commit_), "-o", by_hand, "--type", type}).status, 0);
+  EXPECT_TRUE(testing::read_all(cache.converted(commit_) + "/" + type + ".gguf") == testing::read_all(by_hand));
+}
+
+// A type whose conversion was begun is chosen again, though a better one would fit.
+TEST_F(HubConversions, ABegunTypeHolds) {
+  const hub::RepositoryCache cache(cache_, "me/slow");
+  testing::write_below(cache.converted(commit_), "Q3_K_M.gguf.0123456789abcdef.part", "of another plan");
+  testing::write_below(cache.converted(commit_), "Q8_0.ggu", "");
+  const ProgramOutput output = run({"inspect", "-hf", "me/slow", "--offline"});
+  EXPECT_EQ(output.status, 0) << output.err;
+  EXPECT_NE(output.err.find("is converted to Q3_K_M once"), std::string::npos) << output.err;
+  EXPECT_NE(output.err.find("of another plan"), std::string::npos) << output.err;
+  EXPECT_EQ(partial(), "");
+}
+
+// Two processes convert once: the second one waits, and takes the result of the first.
+TEST_F(HubConversions, TwoProcessesConvertOnce) {
+  const hub::RepositoryCache cache(cache_, "me/slow");
+  std::unique_ptr<testing::Child> second;
+  {
+    ASSERT_OK_AND_ASSIGN(const auto lock, hub::FileLock::try_acquire(cache.converted_lock(commit_)));
+    ASSERT_TRUE(lock.has_value());
+    second = child({"inspect", "-hf", "me/slow:Q8_0", "--offline"});
+    EXPECT_NE(second->wait_for_line("me/slow: another process converts it"), "");
+    fs::create_directories(cache.converted(commit_));
+    fs::copy(testing::story_model(), cache.converted(commit_) + "/Q8_0.gguf");
+  }
+  const ProgramOutput output = second->wait();
+  EXPECT_EQ(output.status, 0) << output.err;
+  EXPECT_NE(output.out.find("\nname          story\n"), std::string::npos) << output.out;
 }
 
 TEST_F(Downloads, ModelsAreListedAndRemoved) {

@@ -74,6 +74,23 @@ TEST(Conversion, MatricesHaveTheSourceTypeOf16Bits) {
   }
 }
 
+// A snapshot in the cache of a hub's tools has the name of its repository.
+TEST(Conversion, SnapshotsHaveTheNameOfTheirRepository) {
+  namespace fs = std::filesystem;
+  const std::pair<const char*, const char*> folders[] = {{"models--me--tiny-1--b/snapshots/0123", "b"},
+                                                         {"models--me--tiny/snapshots/0123/", "tiny"},
+                                                         {"models--me--tiny/other/0123", "0123"},
+                                                         {"datasets--me--tiny/snapshots/0123", "0123"}};
+  for (const auto& [folder, name] : folders) {
+    const fs::path path = testing::temporary_path("cache") + "/" + folder;
+    fs::create_directories(path);
+    fs::copy(hub_llama().write("snapshot"), path, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+    ASSERT_OK_AND_ASSIGN(const auto file, convert_checkpoint(path, "named.gguf"));
+    ASSERT_OK_AND_ASSIGN(const auto files, ModelFiles::open(file.path));
+    EXPECT_EQ(files->metadata().get<std::string_view>("general.name").value(), name) << folder;
+  }
+}
+
 TEST(Conversion, SmallTensorsStayExact) {
   EXPECT_EQ(type_in_gguf("blk.0.attn_q.weight", 2, DType::f16), DType::f16);
   EXPECT_EQ(type_in_gguf("blk.0.attn_q.bias", 1, DType::f16), DType::f32);

@@ -99,4 +99,25 @@ inline HubFolder hub_llama(const std::string& type = "BF16", const std::string& 
   return folder;
 }
 
+/// A llama with weights of 5 million values, which an encoder needs some time for.
+inline HubFolder slow_llama() {
+  HubFolder folder;
+  folder.config = R"({"architectures": ["LlamaForCausalLM"], "hidden_size": 512, "intermediate_size": 1024,
+      "num_hidden_layers": 2, "num_attention_heads": 8, "num_key_value_heads": 8, "vocab_size": 64,
+      "max_position_embeddings": 128, "rms_norm_eps": 1e-5})";
+  folder.add("lm_head.weight", {64, 512});
+  folder.add("model.embed_tokens.weight", {64, 512});
+  folder.add("model.norm.weight", {512});
+  for (int i = 0; i < 2; ++i) {
+    const std::string layer = "model.layers." + std::to_string(i) + ".";
+    folder.add(layer + "input_layernorm.weight", {512});
+    folder.add(layer + "post_attention_layernorm.weight", {512});
+    for (const char* part : {"q", "k", "v", "o"}) folder.add(layer + "self_attn." + part + "_proj.weight", {512, 512});
+    folder.add(layer + "mlp.gate_proj.weight", {1024, 512});
+    folder.add(layer + "mlp.up_proj.weight", {1024, 512});
+    folder.add(layer + "mlp.down_proj.weight", {512, 1024});
+  }
+  return folder;
+}
+
 }  // namespace tessera::testing

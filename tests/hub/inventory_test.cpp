@@ -86,6 +86,77 @@ TEST(Inventory, RemovesAModelOfAllRevisionsAndItsBlobs) {
   EXPECT_ERROR(test.remove("me/tiny:Q8_0"), "me/tiny:Q8_0 is not in the cache");
 }
 
+// Converted files of the first revision, one of them unfinished, and others that are none.
+void add_converted(const TestCache& test) {
+  const std::string folder = test.cache.converted(kFirst);
+  testing::write_below(folder, "Q8_0.gguf", std::string(11, 'x'));
+  testing::write_below(folder, "Q4_K_M.gguf", std::string(5, 'x'));
+  testing::write_below(folder, "Q4_K_M.gguf.0123456789abcdef.part", "123");
+  testing::write_below(folder, "notes.txt", "1");
+  testing::write_below(folder, ".gguf", "1");
+  testing::write_below(folder, "a.gguf.part2", "1");
+}
+
+TEST(Inventory, ListsConvertedFiles) {
+  const TestCache test("inventory_converted");
+  add_converted(test);
+  ASSERT_OK_AND_ASSIGN(const auto models, list_models(test.dir));
+  ASSERT_EQ(models.size(), 7u);  // three before, one after
+  EXPECT_EQ(models[3].kind, CachedKind::converted);
+  EXPECT_EQ(name_of(models[3]), "me/tiny:Q4_K_M");
+  EXPECT_EQ(models[3].size, 5u);
+  EXPECT_EQ(models[3].n_files, 1u);
+  EXPECT_EQ(models[3].commit, kFirst);
+  EXPECT_EQ(models[3].path, test.cache.converted(kFirst) + "/Q4_K_M.gguf");
+  EXPECT_EQ(models[4].kind, CachedKind::part);
+  EXPECT_EQ(name_of(models[4]), "me/tiny:Q4_K_M");
+  EXPECT_EQ(models[4].size, 3u);
+  EXPECT_EQ(name_of(models[5]), "me/tiny:Q8_0");
+  EXPECT_EQ(models[6].commit, kSecond);
+}
+
+TEST(Inventory, RemovesConvertedFiles) {
+  const TestCache test("inventory_remove_converted");
+  add_converted(test);
+  ASSERT_OK_AND_ASSIGN(const Removed one, test.remove("me/tiny:q4_k_m"));
+  EXPECT_EQ(one.n_files, 2u);
+  EXPECT_EQ(one.n_bytes, 8u);
+  EXPECT_EQ(test.cache.converted_names(kFirst),
+            (std::vector<std::string>{".gguf", "Q8_0.gguf", "a.gguf.part2", "notes.txt"}));
+  // A file of the repository with this tag goes as well.
+  ASSERT_OK_AND_ASSIGN(const Removed both, test.remove("me/tiny:Q8_0"));
+  EXPECT_EQ(both.n_files, 3u);
+  EXPECT_EQ(both.n_bytes, 111u);
+  ASSERT_OK_AND_ASSIGN(const Removed rest, test.remove("me/tiny@" + kFirst));
+  EXPECT_EQ(rest.n_bytes, 60u);  // b, c, d and three files that are no models
+  EXPECT_FALSE(fs::exists(test.cache.folder()));
+}
+
+TEST(Inventory, TheFolderOfConvertedFilesGoesWithTheLastOne) {
+  const TestCache test("inventory_last_converted");
+  testing::write_below(test.cache.converted(kFirst), "F16.gguf", "12");
+  ASSERT_OK_AND_ASSIGN(const Removed removed, test.remove("me/tiny:F16"));
+  EXPECT_EQ(removed.n_bytes, 2u);
+  EXPECT_FALSE(fs::exists(test.cache.converted(kFirst)));
+  EXPECT_TRUE(fs::exists(test.cache.snapshot(kFirst)));
+  EXPECT_ERROR(test.remove("me/tiny:F16"), "me/tiny:F16 is not in the cache");
+  testing::write_below(test.cache.converted(kSecond), "F16.gguf", "12");
+  ASSERT_OK_AND_ASSIGN(const Removed all, test.remove("me/tiny"));
+  EXPECT_EQ(all.n_files, 5u);
+  EXPECT_EQ(all.n_bytes, 159u);
+}
+
+TEST(Inventory, AConversionOfAnotherProcessIsNotRemoved) {
+  const TestCache test("inventory_converting");
+  testing::write_below(test.cache.converted(kFirst), "Q8_0.gguf.0123456789abcdef.part", "12");
+  {
+    ASSERT_OK_AND_ASSIGN(const auto lock, FileLock::try_acquire(test.cache.converted_lock(kFirst)));
+    ASSERT_TRUE(lock.has_value());
+    EXPECT_ERROR(test.remove("me/tiny:Q8_0"), "me/tiny is being converted by another process");
+  }
+  EXPECT_OK(test.remove("me/tiny:Q8_0"));
+}
+
 TEST(Inventory, RemovesARevision) {
   const TestCache test("inventory_revision");
   ASSERT_OK_AND_ASSIGN(const Removed removed, test.remove("me/tiny@refs/pr/1"));

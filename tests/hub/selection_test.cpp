@@ -104,6 +104,14 @@ TEST(Selection, WithoutGgufFilesTheCheckpointComes) {
   EXPECT_EQ(chosen({"config.json", "tokenizer.json"}, {}), "no GGUF file and no safetensors");
 }
 
+TEST(Selection, ACheckpointBesideGgufFilesIsChosenOnDemand) {
+  const std::vector<std::string> paths = {"adapter_config.json", "config.json", "m-Q8_0.gguf", "model.safetensors"};
+  EXPECT_EQ(chosen(paths, {}), "m-Q8_0.gguf ");
+  EXPECT_EQ(chosen(paths, {.wants_checkpoint = true}), "adapter_config.json config.json model.safetensors ");
+  EXPECT_EQ(select_files(listing_of(paths), {.wants_checkpoint = true}).value().kind, SelectionKind::checkpoint);
+  EXPECT_EQ(chosen({"config.json", "m-Q8_0.gguf"}, {.wants_checkpoint = true}), "no safetensors or PyTorch files");
+}
+
 TEST(Selection, QuantizationsAreRead) {
   const std::pair<std::string, std::string> cases[] = {
       {"m-Q4_K_M.gguf", "Q4_K_M"}, {"m.q8_0.gguf", "q8_0"},   {"a/m-IQ3_XXS-00001-of-00002.gguf", "IQ3_XXS"},

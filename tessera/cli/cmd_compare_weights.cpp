@@ -9,6 +9,7 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/progress.h"
 #include "tessera/convert/compare_weights.h"
 #include "tessera/convert/source/checkpoint.h"
 #include "tessera/gguf/printable.h"

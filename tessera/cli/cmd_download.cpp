@@ -5,6 +5,7 @@
 #include "tessera/cli/cached_models.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/hub_args.h"
+#include "tessera/cli/progress.h"
 #include "tessera/text/json_quoted.h"
 
 namespace tessera::cli {
@@ -26,7 +27,7 @@ class JsonProgress {
     const auto now = Clock::now();
     if (state.n_bytes < state.size && now - shown_at_ < std::chrono::seconds(1)) return;
     shown_at_ = now;
-    const auto left = time_left(state, now - start_);
+    const auto left = time_left(progress_of(state), now - start_);
     // A closed pipe is noticed when the result is printed.
     static_cast<void>(print(fmt::format(
         "{{\"file\": {}, \"part\": {}, \"parts\": {}, \"bytes\": {}, \"size\": {}, \"all_bytes\": {}, \"all_size\": "

@@ -7,6 +7,7 @@
 #include "tessera/cli/adapter_args.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/progress.h"
 #include "tessera/convert/file_types.h"
 #include "tessera/convert/merge_lora.h"
 

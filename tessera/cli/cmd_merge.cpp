@@ -1,5 +1,6 @@
 // tessera merge: joins the parts of a split model into one file.
 #include "tessera/cli/console.h"
+#include "tessera/cli/progress.h"
 #include "tessera/cli/two_paths.h"
 #include "tessera/convert/shards.h"
 

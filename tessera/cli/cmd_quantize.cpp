@@ -6,6 +6,7 @@
 #include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/option_flags.h"
+#include "tessera/cli/progress.h"
 #include "tessera/cli/quantize_args.h"
 #include "tessera/cli/quantize_report.h"
 #include "tessera/convert/fit_size.h"

@@ -12,6 +12,7 @@
 #include "tessera/cli/memory_reserve.h"
 #include "tessera/cli/peer_environment.h"
 #include "tessera/cli/program.h"
+#include "tessera/cli/progress.h"
 #include "tessera/cli/serve_models.h"
 
 namespace tessera::cli {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "tessera/cli/console.h"
+#include "tessera/cli/progress.h"
 #include "tessera/cli/shard_args.h"
 #include "tessera/cli/two_paths.h"
 #include "tessera/convert/shards.h"

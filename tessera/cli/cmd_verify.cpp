@@ -8,6 +8,7 @@
 #include "tessera/cli/console.h"
 #include "tessera/cli/logits_report.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/progress.h"
 #include "tessera/convert/verify.h"
 #include "tessera/engine/vocab_loader.h"
 #include "tessera/gguf/keys.h"

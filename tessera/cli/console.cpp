@@ -147,20 +147,4 @@ std::string human_bytes(double bytes) {
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.2f} {}", bytes, kUnits[unit]);
 }
 
-ProgressBar::ProgressBar(std::string label, bool hidden)
-    : label_(std::move(label)), hidden_(hidden || !stderr_is_terminal()) {}
-
-ProgressBar::~ProgressBar() {
-  if (shown_percent_ >= 0) write_stderr("\r\033[K");
-}
-
-void ProgressBar::update(float share) {
-  constexpr int kWidth = 40;
-  const int percent = static_cast<int>(share * 100.0f);
-  if (hidden_ || percent == shown_percent_) return;
-  shown_percent_ = percent;
-  const int filled = percent * kWidth / 100;
-  write_stderr(fmt::format("\r{} [{:#<{}}{:{}}] {:3}%", label_, "", filled, "", kWidth - filled, percent));
-}
-
 }  // namespace tessera::cli

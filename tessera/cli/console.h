@@ -48,20 +48,4 @@ bool stderr_is_terminal();
 /// Returns "1.10 GB" in decimal units, the usual ones for disks and model files.
 std::string human_bytes(double bytes);
 
-/// A progress bar on stderr that redraws itself and erases itself at the end.
-class ProgressBar {
- public:
-  /// hidden: draw nothing.
-  ProgressBar(std::string label, bool hidden);
-  ~ProgressBar();
-  ProgressBar(const ProgressBar&) = delete;
-  ProgressBar& operator=(const ProgressBar&) = delete;
-  void update(float share);
-
- private:
-  std::string label_;
-  bool hidden_;
-  int shown_percent_ = -1;
-};
-
 }  // namespace tessera::cli

@@ -8,6 +8,7 @@
 
 #include "tessera/base/counted.h"
 #include "tessera/cli/console.h"
+#include "tessera/cli/progress.h"
 #include "tessera/cli/quantize_report.h"
 
 namespace tessera::cli {
@@ -33,7 +34,7 @@ Result<> write_conversion(const PlannedOutput& planned, const std::string& path,
   const uint64_t n_wanted = n_bytes - std::min(n_bytes, partial.n_bytes_found());
   TESSERA_TRY(convert::check_output(conversion.checkpoint(), convert::output_paths(plan, path), n_wanted));
   {
-    ProgressBar bar("converting", process.quiet);
+    ProgressBar bar("converting", process.quiet, count_bytes(conversion.checkpoint()));
     const auto progress = [&](float share) { bar.update(share); };
     const convert::WorkContext work{threads, &process.interrupt, progress, &partial};
     TESSERA_TRY(convert::write_quantized(conversion.files(), plan, options, path, work));

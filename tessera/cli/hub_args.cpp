@@ -1,11 +1,10 @@
 #include "tessera/cli/hub_args.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 
+#include "tessera/cli/cluster.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/hub_conversion.h"
 #include "tessera/gguf/printable.h"
@@ -120,18 +119,11 @@ Result<std::string> fetch_checkpoint(const HubArgs& args, const Context& process
   return std::move(fetched.folder);
 }
 
-DownloadDisplay::~DownloadDisplay() { erase(); }
-
-void DownloadDisplay::erase() {
-  if (is_drawn_) std::fputs("\r\033[K", stderr);
-  is_drawn_ = false;
-}
-
 hub::Events DownloadDisplay::events() {
   return {.on_progress = [this](const hub::DownloadProgress& state) { show(state); },
           .on_note =
               [this](const std::string& note) {
-                erase();
+                line_.erase();
                 if (!process_.quiet) log(printable(note, 1000));
               }};
 }
@@ -140,11 +132,9 @@ void DownloadDisplay::show(const hub::DownloadProgress& state) {
   const bool is_from_cache = state.n_received == 0 && !state.is_checking;
   if (process_.quiet || is_from_cache) return;
   const auto now = Clock::now();
-  const std::string line = progress_line(state, now - start_);
   if (stderr_is_terminal()) {
-    if (is_drawn_ && now - drawn_at_ < kRedraw) return;
-    std::fputs(("\r\033[K" + line).c_str(), stderr);
-    is_drawn_ = true;
+    if (now - drawn_at_ < kRedraw) return;
+    line_.draw(progress_line(state, now - start_, StatusLine::max_columns()));
     drawn_at_ = now;
     return;
   }
@@ -152,27 +142,20 @@ void DownloadDisplay::show(const hub::DownloadProgress& state) {
   if (state.number == shown_number_ && tenth == shown_tenth_) return;
   shown_number_ = state.number;
   shown_tenth_ = tenth;
-  log(line);
+  log(progress_line(state, now - start_));
 }
 
-std::optional<std::chrono::seconds> time_left(const hub::DownloadProgress& state,
-                                              std::chrono::duration<double> elapsed) {
-  if (state.n_received == 0 || elapsed.count() <= 0) return std::nullopt;
-  const double rate = static_cast<double>(state.n_received) / elapsed.count();
-  const double seconds = static_cast<double>(state.all_size - state.n_all_bytes) / rate;
-  if (!(seconds < 1e9)) return std::nullopt;
-  return std::chrono::seconds(static_cast<int64_t>(seconds));
+ByteProgress progress_of(const hub::DownloadProgress& state) {
+  return {.n_done = state.n_received, .n_left = state.all_size - state.n_all_bytes};
 }
 
-std::string progress_line(const hub::DownloadProgress& state, std::chrono::duration<double> elapsed) {
-  std::string line = printable(state.name);
-  if (state.count > 1) line += fmt::format(" (part {} of {})", state.number, state.count);
-  line += fmt::format(": {} of {}", bytes_text(state.n_bytes), bytes_text(state.size));
-  if (state.is_checking) return line + ", checking the part of an earlier run";
-  const auto left = time_left(state, elapsed);
-  if (!left) return line;
-  line += fmt::format(", {}/s", human_bytes(static_cast<double>(state.n_received) / elapsed.count()));
-  return line + fmt::format(", {:%T} left", *left);
+std::string progress_line(const hub::DownloadProgress& state, std::chrono::duration<double> elapsed,
+                          int64_t max_columns) {
+  std::string rest;
+  if (state.count > 1) rest += fmt::format(" (part {} of {})", state.number, state.count);
+  rest += fmt::format(": {} of {}", bytes_text(state.n_bytes), bytes_text(state.size));
+  rest += state.is_checking ? ", checking the part of an earlier run" : rate_text(progress_of(state), elapsed);
+  return end_within(printable(state.name), max_columns - n_columns(rest)) + rest;
 }
 
 }  // namespace tessera::cli

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
 #include <string>
 
 #include "tessera/cli/command.h"
+#include "tessera/cli/progress.h"
 #include "tessera/hub/hub.h"
 
 namespace tessera::cli {
@@ -41,9 +41,6 @@ Result<std::string> fetch_checkpoint(const HubArgs& args, const Context& process
 class DownloadDisplay {
  public:
   explicit DownloadDisplay(const Context& process) : process_(process) {}
-  ~DownloadDisplay();
-  DownloadDisplay(const DownloadDisplay&) = delete;
-  DownloadDisplay& operator=(const DownloadDisplay&) = delete;
 
   /// Events of a download that must not outlive the display.
   hub::Events events();
@@ -51,21 +48,21 @@ class DownloadDisplay {
  private:
   using Clock = std::chrono::steady_clock;
   void show(const hub::DownloadProgress& state);
-  void erase();
 
   const Context& process_;
   Clock::time_point start_ = Clock::now();
   Clock::time_point drawn_at_{};
-  bool is_drawn_ = false;
+  StatusLine line_;
   uint64_t shown_tenth_ = 0;
   size_t shown_number_ = 0;
 };
 
-/// The time until all bytes have come, by the rate of this run. Nothing while the rate is not known.
-std::optional<std::chrono::seconds> time_left(const hub::DownloadProgress& state,
-                                              std::chrono::duration<double> elapsed);
+/// The bytes of all files.
+ByteProgress progress_of(const hub::DownloadProgress& state);
 
-/// "m.gguf (part 1 of 2): 1.00 GB of 4.00 GB, 50.00 MB/s, 00:01:00 left".
-std::string progress_line(const hub::DownloadProgress& state, std::chrono::duration<double> elapsed);
+/// "m.gguf (part 1 of 2): 1.00 GB of 4.00 GB, 50.00 MB/s, 00:01:00 left". The name is cut at its start where the line
+/// would be too wide.
+std::string progress_line(const hub::DownloadProgress& state, std::chrono::duration<double> elapsed,
+                          int64_t max_columns = INT64_MAX);
 
 }  // namespace tessera::cli

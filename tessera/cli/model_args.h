@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tessera/cli/command.h"
-#include "tessera/cli/console.h"
+#include "tessera/cli/progress.h"
 #include "tessera/engine/generate.h"
 #include "tessera/engine/loaded_model.h"
 

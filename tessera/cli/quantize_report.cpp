@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tessera/cli/console.h"
+#include "tessera/cli/progress.h"
 #include "tessera/convert/fit_size.h"
 #include "tessera/gguf/printable.h"
 #include "tessera/text/json_quoted.h"

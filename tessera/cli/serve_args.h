@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/sampling_args.h"
 #include "tessera/cli/template_args.h"

@@ -6,6 +6,7 @@
 #include "tessera/hub/cache.h"
 #include "tessera/hub/file_lock.h"
 #include "tests/cli/cli_support.h"
+#include "tests/cli/pty.h"
 #include "tests/convert/hub_folder.h"
 #include "tests/support/hub_server.h"
 
@@ -299,6 +300,22 @@ TEST_F(Downloads, AnInterruptKeepsThePart) {
   EXPECT_EQ(testing::read_all(output.out.substr(0, output.out.size() - 1)), testing::random_bytes(40'000, 1));
   const auto requests = server_->requests();
   EXPECT_TRUE(requests.back().range.starts_with("bytes=")) << requests.back().range;
+}
+
+// On a terminal, one line redraws itself, is never wider than the terminal, and disappears at the end.
+TEST_F(Downloads, ATerminalShowsOneLine) {
+  const std::string name(60, 'a');
+  testing::write_below(root_, "me/long/" + name + "-Q8_0.gguf", testing::random_bytes(40'000, 1));
+  start({"--fault", "slow=1"});
+  std::vector<std::string> environment = this->environment();
+  environment.emplace_back("TERM=xterm");
+  testing::PtyChild terminal({testing::program_path(), "download", "me/long"}, environment, 6, 80);
+  EXPECT_TRUE(terminal.user().wait_for_text("a-Q8_0.gguf: "));
+  EXPECT_TRUE(terminal.user().wait_for_text("/s, 00:00:"));
+  EXPECT_TRUE(terminal.screen().row(0).starts_with("...aa")) << terminal.screen().text();
+  EXPECT_EQ(terminal.screen().cursor_row(), 0) << terminal.screen().text();
+  EXPECT_EQ(terminal.wait_for_exit(), 0);
+  EXPECT_TRUE(terminal.screen().row(0).starts_with(cache_.substr(0, 79))) << terminal.screen().text();
 }
 
 TEST_F(Downloads, WrongCommandLinesAreRefused) {

@@ -190,6 +190,21 @@ TEST(Inventory, ADownloadOfAnotherProcessIsNotRemoved) {
   EXPECT_OK(test.remove("me/tiny"));
 }
 
+// Where links cannot be made, the file itself moves into the snapshot. A folder with the name of the temporary link
+// stands for such a file system.
+TEST(Inventory, AFileIsMovedWhereLinksCannotBeMade) {
+  const TestCache test("inventory_no_links");
+  const std::string path = test.cache.snapshot(kFirst) + "/new.gguf";
+  testing::write_below(test.cache.folder(), "blobs/n", "1234");
+  fs::create_directories(path + ".link" + std::to_string(::getpid()) + "/x");
+  EXPECT_OK(test.cache.link(kFirst, {.path = "new.gguf", .size = 4, .oid = "n"}));
+  EXPECT_FALSE(fs::is_symlink(path));
+  EXPECT_EQ(testing::read_all(path), "1234");
+  EXPECT_FALSE(fs::exists(test.cache.blob("n")));
+  EXPECT_TRUE(test.cache.has_file(kFirst, {.path = "new.gguf", .size = 4, .oid = "n"}));
+  EXPECT_ERROR(test.cache.link(kFirst, {.path = "new.gguf", .size = 4, .oid = "gone"}), "cannot move the file here");
+}
+
 TEST(Inventory, NamesOfFoldersAreThoseOfTheHub) {
   EXPECT_EQ(cache_folder_name("me/tiny"), "models--me--tiny");
   EXPECT_EQ(repository_of_folder("models--me--tiny"), "me/tiny");

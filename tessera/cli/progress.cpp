@@ -53,10 +53,12 @@ std::string rate_text(const ByteProgress& bytes, std::chrono::duration<double> e
   return fmt::format(", {}/s, {:%T} left", human_bytes(static_cast<double>(bytes.n_done) / elapsed.count()), *left);
 }
 
-std::string bar_text(std::string_view label, int percent) {
-  constexpr int kWidth = 40;
-  const int filled = percent * kWidth / 100;
-  return fmt::format("{} [{:#<{}}{:{}}] {:3}%", label, "", filled, "", kWidth - filled, percent);
+std::string bar_line(std::string_view label, int percent, std::string_view rest, int64_t max_columns) {
+  constexpr int64_t kLeastWidth = 10, kWidth = 40;
+  constexpr int64_t kFrame = 8;  // " [", "] " and the percent
+  const int64_t width = std::clamp(max_columns - n_columns(label) - kFrame - n_columns(rest), kLeastWidth, kWidth);
+  const int64_t filled = percent * width / 100;
+  return fmt::format("{} [{:#<{}}{:{}}] {:3}%{}", label, "", filled, "", width - filled, percent, rest);
 }
 
 std::string end_within(std::string_view text, int64_t n) {
@@ -84,7 +86,7 @@ void ProgressBar::update(float share) {
   drawn_at_ = now;
   const auto bytes_of = [&](float part) { return static_cast<uint64_t>(part * static_cast<double>(n_bytes_)); };
   const ByteProgress bytes{.n_done = bytes_of(share - *first_share_), .n_left = bytes_of(1 - share)};
-  line_.draw(bar_text(label_, percent) + rate_text(bytes, now - start_));
+  line_.draw(bar_line(label_, percent, rate_text(bytes, now - start_), StatusLine::max_columns()));
 }
 
 }  // namespace tessera::cli

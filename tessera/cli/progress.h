@@ -56,8 +56,9 @@ std::optional<std::chrono::seconds> time_left(const ByteProgress& bytes, std::ch
 /// ", 50.00 MB/s, 00:01:00 left", or "" while the rate is not known.
 std::string rate_text(const ByteProgress& bytes, std::chrono::duration<double> elapsed);
 
-/// "converting [##        ]  20%", with a bar of 40 columns.
-std::string bar_text(std::string_view label, int percent);
+/// "converting [##        ]  20%" and the rest. The bar has 40 columns, or fewer where the line would be too wide,
+/// but 10.
+std::string bar_line(std::string_view label, int percent, std::string_view rest, int64_t max_columns);
 
 /// Returns the text, or "..." and its end, in at most n columns.
 std::string end_within(std::string_view text, int64_t n);

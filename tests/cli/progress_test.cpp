@@ -23,11 +23,21 @@ TEST(Progress, TheTimeLeftFollowsTheRateOfThisRun) {
   EXPECT_EQ(rate_text({}, seconds(2)), "");
 }
 
+// A bar with 40 columns.
+std::string bar_text(std::string_view label, int percent) { return bar_line(label, percent, "", 200); }
+
 TEST(Progress, BarsHaveFortyColumns) {
   EXPECT_EQ(bar_text("copying", 0), "copying [" + std::string(40, ' ') + "]   0%");
   EXPECT_EQ(bar_text("copying", 50), "copying [" + std::string(20, '#') + std::string(20, ' ') + "]  50%");
   EXPECT_EQ(bar_text("copying", 99), "copying [" + std::string(39, '#') + " ]  99%");
   EXPECT_EQ(bar_text("copying", 100), "copying [" + std::string(40, '#') + "] 100%");
+}
+
+TEST(Progress, BarsShrinkSoThatTheRestFits) {
+  EXPECT_EQ(bar_line("copy", 50, ", 1 s", 57), "copy [" + std::string(20, '#') + std::string(20, ' ') + "]  50%, 1 s");
+  EXPECT_EQ(bar_line("copy", 50, ", 1 s", 57).size(), 57u);
+  EXPECT_EQ(bar_line("copy", 50, ", 1 s", 37).size(), 37u);
+  EXPECT_EQ(bar_line("copy", 50, ", 1 s", 20), "copy [#####     ]  50%, 1 s");
 }
 
 TEST(Progress, LongTextsKeepTheirEnd) {
@@ -117,7 +127,8 @@ TEST(Progress, BarsShowTheRateWhereBytesAreKnown) {
     bar.update(0.5f);
   }
   const std::string shown = terminal.restore();
-  EXPECT_TRUE(shown.starts_with("\r\x1b[K" + bar_text("a", 25) + "\r\x1b[K\r\x1b[K" + bar_text("c", 25) + "\r")) << shown;
+  EXPECT_TRUE(shown.starts_with("\r\x1b[K" + bar_text("a", 25) + "\r\x1b[K\r\x1b[K" + bar_text("c", 25) + "\r"))
+      << shown;
   EXPECT_NE(shown.find("\r\x1b[K" + bar_text("c", 50) + ", "), std::string::npos) << shown;
   EXPECT_TRUE(shown.ends_with(" left\r\x1b[K")) << shown;
   EXPECT_EQ(shown.find("b ["), std::string::npos);

@@ -107,6 +107,10 @@ std::string_view factor_end_of(std::string_view name) {
   return {};
 }
 
+bool fits_end(std::span<const TensorRule> fitting, std::string_view end) {
+  return !fitting.empty() && fitting[0].hub.ends_with(end);
+}
+
 std::string_view without_prefix(std::string_view name, std::string_view prefix) {
   if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
   return name;
@@ -199,8 +203,10 @@ Result<std::vector<ConvertedTensor>> apply_rules(std::span<const CheckpointTenso
   Collection collection(facts);
   std::vector<Spare> spares;
   for (const CheckpointTensor& source : tensors) {
-    const std::string_view factor_end = factor_end_of(source.tensor.name);
     std::string full_name = source.tensor.name;
+    std::string_view factor_end = factor_end_of(source.tensor.name);
+    // A rule may be for a factor itself, and not for the weight that it belongs to.
+    if (!factor_end.empty() && fits_end(find_rules(full_name, rules, facts.prefix), factor_end)) factor_end = {};
     if (!factor_end.empty()) full_name.replace(full_name.size() - factor_end.size(), factor_end.size(), kWeight);
     const std::span<const TensorRule> fitting = find_rules(full_name, rules, facts.prefix);
     if (fitting.empty())

@@ -501,6 +501,54 @@ TEST(ModelDrafts, RerankersOfQwenHaveTwoRows) {
   EXPECT_EQ(made.of("cls.output.weight"), (Floats{6, 7, 2, 3}));
 }
 
+// A head of its own has one row per label. A row alone gets one of zeros beside it.
+TEST(ModelDrafts, ClassifiersOfQwenKeepTheirHead) {
+  const auto made = [](const std::string& members, const std::vector<int64_t>& shape, const SmallFiles& files = {}) {
+    return draft("Qwen3ForSequenceClassification", R"("num_attention_heads": 1)" + members,
+                 {{"model.embed_tokens.weight", {4, 2}}, {"score.weight", shape}}, files);
+  };
+  const std::string labels = "qwen3.classifier.output_labels=";
+  const std::string three = R"(, "id2label": {"0": "a", "2": "c", "1": "b"})";
+  const Drafted several = made(three, {3, 2});
+  EXPECT_EQ(several.error, "");
+  EXPECT_EQ(several.of("cls.output.weight"), (Floats{8, 9, 10, 11, 12, 13}));
+  EXPECT_EQ(several.of("token_embd.weight").size(), 8u);
+  EXPECT_EQ(several.tensors.size(), 2u);
+  expect_in(several.keys, labels + "[\"a\", \"b\", \"c\"] ");
+  expect_in(several.keys, "qwen3.pooling_type=4 ");
+  expect_not_in(several.keys, "chat_template");
+  expect_in(made("", {2, 2}).keys, labels + "[\"LABEL_0\", \"LABEL_1\"] ");
+  EXPECT_EQ(made(three + R"(, "problem_type": "single_label_classification")", {3, 2}).error, "");
+  expect_in(made(three + R"(, "problem_type": "regression")", {3, 2}).error,
+            "problem_type is \"regression\", want single_label_classification");
+  const std::string one = R"(, "id2label": {"0": "good"}, "problem_type": "regression")";
+  const Drafted alone = made(one, {1, 2}, {{"README.md", "a reranker"}});
+  EXPECT_EQ(alone.error, "");
+  EXPECT_EQ(alone.of("cls.output.weight"), (Floats{8, 9, 0, 0}));
+  ASSERT_EQ(alone.tensors.size(), 2u);
+  EXPECT_EQ(alone.tensors[1].shape, (std::vector<int64_t>{2, 2}));
+  expect_in(alone.keys, labels + "[\"good\", \"not good\"] ");
+  expect_in(alone.keys, "qwen3.pooling_type=4 ");
+  expect_not_in(alone.keys, "chat_template");
+  expect_in(made(one, {1, 2}, {{"README.md", "base_model: Qwen/Qwen3-Reranker-0.6B"}}).keys,
+            "tokenizer.chat_template.rerank=\"<|im_start|>system");
+  expect_not_in(made("", {2, 2}, {{"README.md", "Qwen3-Reranker"}}).keys, "chat_template");
+}
+
+TEST(ModelDrafts, HeadsOfOtherShapesAreRefused) {
+  const auto refusal_of = [](const std::vector<int64_t>& shape, const std::string& members = "") {
+    return draft("Qwen3ForSequenceClassification", R"("num_attention_heads": 1)" + members, {{"score.weight", shape}})
+        .error;
+  };
+  expect_in(refusal_of({2, 2}, R"(, "id2label": {"0": "a"})"), "id2label: 1 labels for 2 rows of score.weight");
+  expect_in(refusal_of({1, 2}, R"(, "id2label": {"0": "a", "1": "b"})"), "2 labels for 1 rows");
+  expect_in(refusal_of({2, 2}, R"(, "id2label": {"0": "a", "2": "b"})"), "id2label: no text for 1");
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2}, {2, 2, 1}, {(1 << 20) + 1, 1}, {1, (1 << 20) + 1}})
+    expect_in(refusal_of(shape), "score.weight: its shape is that of no head");
+  EXPECT_EQ(refusal_of({1, 1 << 20}), "");
+  EXPECT_NE(draft("Qwen3ForCausalLM", R"("num_attention_heads": 1)", {{"score.weight", {2, 2}}}).error, "");
+}
+
 TEST(ModelDrafts, RerankersWithoutTheirAnswersAreRefused) {
   const std::vector<DraftTensor> tied = {{"model.embed_tokens.weight", {4, 2}}};
   const auto refused = [&](const SmallFiles& files, const std::vector<DraftTensor>& tensors) {

@@ -9,7 +9,6 @@
 #include "tessera/base/index.h"
 #include "tessera/convert/checkpoints/model_class.h"
 #include "tessera/convert/mix.h"
-#include "tessera/convert/source/to_floats.h"
 
 namespace tessera::convert {
 
@@ -121,26 +120,14 @@ void drop_unused_kv(const Gemma4Layers& layers, std::vector<ConvertedTensor>& te
   });
 }
 
-std::vector<float> floats_of_parts(const Checkpoint& checkpoint, const ConvertedTensor& tensor) {
-  std::vector<float> values;
-  for (const ConvertedTensor::Part& part : tensor.parts) {
-    const auto n = to_size(part.view.n_elements());
-    std::vector<std::byte> bytes(n * element_bytes(part.view.type));
-    checkpoint.read(part.view, part.file, 0, bytes);
-    values.resize(values.size() + n);
-    to_floats(part.view.type, bytes, std::span(values).last(n));
-  }
-  return values;
-}
-
 // The products of the factors that matrices of NVFP4 have and those of a router, for each expert.
 Result<> multiply_scales(const Checkpoint& checkpoint, const ConvertedTensor& of_router, ConvertedTensor& scales) {
   if (of_router.shape.size() != 1 || of_router.shape[0] > kMaxNameNumber || of_router.shape != scales.shape)
     return fail(ErrorCode::mismatch, "{}: its shape differs from that of {}, want a factor for each expert",
                 of_router.name, scales.name);
-  const std::vector<float> factors = floats_of_parts(checkpoint, of_router);
-  std::vector<float> values = floats_of_parts(checkpoint, scales);
-  for (size_t i = 0; i < values.size(); ++i) values[i] *= factors[i];
+  const std::vector<float> factors = stored_floats(checkpoint, of_router);
+  std::vector<float> values = stored_floats(checkpoint, scales);
+  for (size_t i = 0; i < std::min(values.size(), factors.size()); ++i) values[i] *= factors[i];
   scales = computed_tensor(std::move(scales.name), std::move(values));
   return {};
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tessera/base/index.h"
+#include "tessera/convert/source/to_floats.h"
 #include "tessera/convert/source/views.h"
 #include "tessera/text/utf8.h"
 
@@ -182,6 +183,18 @@ ConvertedTensor computed_tensor(std::string name, std::vector<float> values) {
   ConvertedTensor tensor{.name = std::move(name), .shape = {std::ssize(values)}};
   tensor.computed = std::move(values);
   return tensor;
+}
+
+std::vector<float> stored_floats(const Checkpoint& checkpoint, const ConvertedTensor& tensor) {
+  std::vector<float> values;
+  for (const ConvertedTensor::Part& part : tensor.parts) {
+    std::vector<std::byte> bytes(to_size(part.view.n_elements()) * element_bytes(part.view.type));
+    checkpoint.read(part.view, part.file, 0, bytes);
+    const auto n = to_size(part.view.n_values());
+    values.resize(values.size() + n);
+    to_floats(part.view.type, bytes, std::span(values).last(n));
+  }
+  return values;
 }
 
 std::span<const TensorRule> find_rules(std::string_view name, std::span<const TensorRule> rules,

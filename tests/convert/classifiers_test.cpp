@@ -49,8 +49,8 @@ Result<std::shared_ptr<Engine>> classifier_engine(const HubFolder& folder) {
   QuantizeOptions options;
   options.mix.file_type = FileType::bf16;
   const std::string output = temporary_path("classifier.gguf");
-  TESSERA_ASSIGN(const auto conversion, Conversion::open(folder.write("classifier"), FileType::bf16,
-                                                         {.vocabulary = {.folder = vocabulary}}));
+  TESSERA_ASSIGN(const auto conversion,
+                 Conversion::open(folder.write("classifier"), FileType::bf16, {.vocabulary = {.folder = vocabulary}}));
   conversion->apply_to(options);
   TESSERA_ASSIGN(const auto plan, plan_quantize(conversion->files(), options));
   TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = 1}));

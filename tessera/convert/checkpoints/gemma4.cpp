@@ -1,6 +1,7 @@
 // Gemma 4: two sizes of heads, inputs per layer, experts beside a dense block, and norms that store their values
 // themselves.
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -127,7 +128,7 @@ Result<> multiply_scales(const Checkpoint& checkpoint, const ConvertedTensor& of
                 of_router.name, scales.name);
   const std::vector<float> factors = stored_floats(checkpoint, of_router);
   std::vector<float> values = stored_floats(checkpoint, scales);
-  for (size_t i = 0; i < std::min(values.size(), factors.size()); ++i) values[i] *= factors[i];
+  std::ranges::transform(values, factors, values.begin(), std::multiplies());
   scales = computed_tensor(std::move(scales.name), std::move(values));
   return {};
 }

@@ -123,7 +123,7 @@ void drop_unused_kv(const Gemma4Layers& layers, std::vector<ConvertedTensor>& te
 
 // The products of the factors that matrices of NVFP4 have and those of a router, for each expert.
 Result<> multiply_scales(const Checkpoint& checkpoint, const ConvertedTensor& of_router, ConvertedTensor& scales) {
-  if (of_router.shape.size() != 1 || of_router.shape[0] > kMaxNameNumber || of_router.shape != scales.shape)
+  if (of_router.shape.size() != 1 || of_router.shape != scales.shape)
     return fail(ErrorCode::mismatch, "{}: its shape differs from that of {}, want a factor for each expert",
                 of_router.name, scales.name);
   const std::vector<float> factors = stored_floats(checkpoint, of_router);

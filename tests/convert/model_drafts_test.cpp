@@ -342,6 +342,7 @@ TEST(ModelDrafts, FactorsOfGemma4ExpertsAreJoined) {
   expect_in(made({first, second, {router, {3}}}).error,
             "blk.0.ffn_down_exps.per_expert_scale: its shape differs from that of blk.0.ffn_down_exps.scale");
   expect_in(made({first, second, {router, {2, 1}}}).error, "want a factor for each expert");
+  expect_in(made({{first.name, {3}}, {second.name, {3}}, {router, {2, 3}}}).error, "want a factor for each expert");
 }
 
 TEST(ModelDrafts, RobertaCutsUnusedPositions) {
@@ -543,7 +544,8 @@ TEST(ModelDrafts, HeadsOfOtherShapesAreRefused) {
   expect_in(refusal_of({2, 2}, R"(, "id2label": {"0": "a"})"), "id2label: 1 labels for 2 rows of score.weight");
   expect_in(refusal_of({1, 2}, R"(, "id2label": {"0": "a", "1": "b"})"), "2 labels for 1 rows");
   expect_in(refusal_of({2, 2}, R"(, "id2label": {"0": "a", "2": "b"})"), "id2label: no text for 1");
-  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2}, {2, 2, 1}, {(1 << 20) + 1, 1}, {1, (1 << 20) + 1}})
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{2}, {2, 2, 1}, {2, 0}, {0, 2}, {(1 << 20) + 1, 1}, {1, (1 << 20) + 1}})
     expect_in(refusal_of(shape), "score.weight: its shape is that of no head");
   EXPECT_EQ(refusal_of({1, 1 << 20}), "");
   EXPECT_NE(draft("Qwen3ForCausalLM", R"("num_attention_heads": 1)", {{"score.weight", {2, 2}}}).error, "");

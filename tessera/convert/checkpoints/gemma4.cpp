@@ -1,6 +1,7 @@
 // Gemma 4: two sizes of heads, inputs per layer, experts beside a dense block, and norms that store their values
 // themselves.
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -122,12 +123,12 @@ void drop_unused_kv(const Gemma4Layers& layers, std::vector<ConvertedTensor>& te
 
 // The products of the factors that matrices of NVFP4 have and those of a router, for each expert.
 Result<> multiply_scales(const Checkpoint& checkpoint, const ConvertedTensor& of_router, ConvertedTensor& scales) {
-  if (of_router.shape.size() != 1 || of_router.shape[0] > kMaxNameNumber || of_router.shape != scales.shape)
+  if (of_router.shape.size() != 1 || of_router.shape != scales.shape)
     return fail(ErrorCode::mismatch, "{}: its shape differs from that of {}, want a factor for each expert",
                 of_router.name, scales.name);
   const std::vector<float> factors = stored_floats(checkpoint, of_router);
   std::vector<float> values = stored_floats(checkpoint, scales);
-  for (size_t i = 0; i < std::min(values.size(), factors.size()); ++i) values[i] *= factors[i];
+  std::ranges::transform(values, factors, values.begin(), std::multiplies());
   scales = computed_tensor(std::move(scales.name), std::move(values));
   return {};
 }

@@ -36,6 +36,11 @@ TEST(Selection, TagsMatchWithoutCaseBeforeADotOrDash) {
   EXPECT_EQ(chosen(paths, {.tag = "Q4_NL"}), "m-IQ4_NL.gguf ");
   EXPECT_EQ(chosen(paths, {.tag = "Q5_0"}), "no GGUF file with the tag 'Q5_0' (there are IQ4_NL, Q4_K, Q4_K_M)");
   EXPECT_EQ(chosen({"model.gguf"}, {.tag = "Q5_0"}), "no GGUF file with the tag 'Q5_0'");
+  EXPECT_EQ(chosen({"m-Q4_K_M.gguf"}, {.tag = "Q4_K"}), "no GGUF file with the tag 'Q4_K' (there are Q4_K_M)");
+  std::vector<std::string> many;
+  for (char c = 'A'; c <= 'M'; ++c) many.push_back(std::string("m-Q1_") + c + ".gguf");
+  const std::string known = chosen(many, {.tag = "Q5_0"});
+  EXPECT_TRUE(known.ends_with("Q1_K, Q1_L)")) << known;  // twelve of thirteen
   // BF16 ends with F16, and comes first.
   EXPECT_EQ(chosen({"m-BF16.gguf", "m-F16.gguf"}, {.tag = "f16"}), "m-F16.gguf ");
   EXPECT_EQ(chosen({"m-BF16.gguf", "m-Q8_0.gguf"}, {.tag = "f16"}), "m-BF16.gguf ");
@@ -118,7 +123,8 @@ TEST(Selection, QuantizationsAreRead) {
       {"m-Q4_K_M.gguf", "Q4_K_M"}, {"m.q8_0.gguf", "q8_0"},   {"a/m-IQ3_XXS-00001-of-00002.gguf", "IQ3_XXS"},
       {"m-BF16.gguf", "BF16"},     {"m-F16.gguf", "F16"},     {"m-f32.gguf", "f32"},
       {"m-TQ1_0.GGUF", "TQ1_0"},   {"m-MXFP4.gguf", "MXFP4"}, {"m-it.gguf", ""},
-      {"Q4_0/m.gguf", ""},         {"m-Q4.gguf", ""},         {"m-NVFP4.gguf", "NVFP4"}};
+      {"m-Q8_0", "Q8_0"},          {"m-Q8_0.bin", ""},        {"Q4_0/m.gguf", ""},
+      {"m-Q4.gguf", ""},           {"m-NVFP4.gguf", "NVFP4"}};
   for (const auto& [path, wanted] : cases) EXPECT_EQ(quantization_of(path), wanted) << path;
 }
 

@@ -73,15 +73,15 @@ TEST(HubUrl, LongUrlsAreNamedByTheirHash) {
 // A server answers the question for the first byte of a file of 10 bytes, and then with its bytes and these fields.
 Result<Fetched> fetch_after(const std::string& first_answer, const std::string& fields = "") {
   size_t n_requests = 0;
-  ScriptedServer server([&](const std::string&) {
-    return n_requests++ == 0 ? first_answer : answer_of("200 OK", "0123456789", fields);
-  });
+  ScriptedServer server(
+      [&](const std::string&) { return n_requests++ == 0 ? first_answer : answer_of("200 OK", "0123456789", fields); });
   TestHub test("http://127.0.0.1:1", "cache_url_facts");
   return test.get_url(server.url() + "/m.gguf");
 }
 
 TEST(HubUrl, HashesOfTheServerAreChecked) {
-  const std::string right = sha256_of("0123456789"), wrong = sha256_of("other"), range = "Content-Range: bytes 0-0/10\r\n";
+  const std::string right = sha256_of("0123456789"), wrong = sha256_of("other"),
+                    range = "Content-Range: bytes 0-0/10\r\n";
   const auto fetch = [&](const std::string& fields) {
     return fetch_after(answer_of("206 Partial", "0", range + fields), fields);
   };

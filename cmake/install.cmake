@@ -3,6 +3,9 @@
 # Components: `tessera` is part of every installation. `plain` is part of the .tar.gz and of builds by users. `debian`
 # contains files with Debian-specific destinations and is part of the .deb only.
 include(GNUInstallDirs)
+if(TARGET tessera_capi AND NOT TESSERA_SANITIZE)
+  include(shared_library)
+endif()
 
 install(TARGETS tessera RUNTIME COMPONENT tessera)
 # A link of this name is "tessera serve".

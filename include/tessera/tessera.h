@@ -65,7 +65,10 @@ typedef struct tessera_error {
   tessera_status status;
   char text[504];
 } tessera_error;
-#define TESSERA_ERROR_INIT {sizeof(tessera_error), 0, {0}}
+#define TESSERA_ERROR_INIT          \
+  {                                 \
+    sizeof(tessera_error), 0, { 0 } \
+  }
 
 /* A. The version of the library that runs, in the form of TESSERA_VERSION. */
 TESSERA_API uint32_t tessera_version(void);
@@ -95,7 +98,7 @@ typedef struct tessera_runtime_options {
 
 /* A. Sets the defaults. `size` is sizeof(tessera_runtime_options). */
 TESSERA_API void tessera_runtime_options_init(tessera_runtime_options* options, size_t size);
-/* A. options: NULL for the defaults. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. */
+/* A. options: NULL for the defaults. Errors: INVALID_ARGUMENT; UNSUPPORTED (the instruction set); OUT_OF_MEMORY. */
 TESSERA_API tessera_status tessera_runtime_create(const tessera_runtime_options* options, tessera_runtime** runtime,
                                                   tessera_error* error);
 /* A */
@@ -147,8 +150,8 @@ typedef int32_t (*tessera_progress_function)(void* user, float share);
 
 typedef struct tessera_model_options {
   uint32_t size;
-  int32_t load_mode;   /* TESSERA_LOAD_MAP: weights are used in the mapped file where that is possible */
-  const char* devices; /* names with commas; NULL: the CPU */
+  int32_t load_mode;    /* TESSERA_LOAD_MAP: weights are used in the mapped file where that is possible */
+  const char* devices;  /* names with commas; NULL: the CPU */
   int32_t n_gpu_layers; /* layers on the devices; 0: all that fit */
   uint32_t flags;       /* TESSERA_MODEL_... */
 } tessera_model_options;
@@ -215,8 +218,8 @@ enum {
   TESSERA_DETOKENIZE_CONTINUE = 2 /* the tokens continue a text: a space in front stays */
 };
 /* A. Writes the text of tokens, ended by a NUL. The bytes are those of the tokens, which may be no valid UTF-8.
- * *needed gets the number of bytes with the NUL. Errors: LIMIT (`room` is too small); INVALID_ARGUMENT (a number that is
- * no token); UNSUPPORTED. */
+ * *needed gets the number of bytes with the NUL. Errors: LIMIT (`room` is too small); INVALID_ARGUMENT (a number that
+ * is no token); UNSUPPORTED. */
 TESSERA_API tessera_status tessera_detokenize(const tessera_model* model, const int32_t* tokens, uint64_t count,
                                               uint32_t flags, char* buffer, uint64_t room, uint64_t* needed,
                                               tessera_error* error);
@@ -282,12 +285,12 @@ enum {
 
 typedef struct tessera_session_options {
   uint32_t size;
-  uint32_t flags;      /* TESSERA_SESSION_... */
-  int64_t n_ctx;       /* tokens over all sequences; 0: the context that the model was trained with */
-  int64_t n_ubatch;    /* tokens that are computed at once, at most; 0: 512 */
-  int64_t n_outputs;   /* rows of logits or embeddings of a decode, at most; 0: 1 */
-  int32_t n_sequences; /* sequences are numbered from 0; 0: 1 */
-  int32_t n_threads;   /* 0: those of the runtime */
+  uint32_t flags;         /* TESSERA_SESSION_... */
+  int64_t n_ctx;          /* tokens over all sequences; 0: the context that the model was trained with */
+  int64_t n_ubatch;       /* tokens that are computed at once, at most; 0: 512 */
+  int64_t n_outputs;      /* rows of logits or embeddings of a decode, at most; 0: 1 */
+  int32_t n_sequences;    /* sequences are numbered from 0; 0: 1 */
+  int32_t n_threads;      /* 0: those of the runtime */
   int32_t type_k, type_v; /* TESSERA_CACHE_... */
   int32_t n_checkpoints;  /* of recurrent states */
 } tessera_session_options;
@@ -328,7 +331,7 @@ typedef struct tessera_batch_token {
   int32_t token;
   int32_t position; /* in the sequence; -1: behind its last token */
   int32_t sequence;
-  uint32_t flags;   /* TESSERA_WANTS_OUTPUT */
+  uint32_t flags; /* TESSERA_WANTS_OUTPUT */
 } tessera_batch_token;
 enum { TESSERA_WANTS_OUTPUT = 1 /* a row of logits or an embedding after this token */ };
 
@@ -342,7 +345,8 @@ TESSERA_API tessera_status tessera_session_decode(tessera_session* session, cons
 TESSERA_API tessera_status tessera_session_append(tessera_session* session, int32_t sequence, const int32_t* tokens,
                                                   uint64_t count, uint32_t flags, tessera_cancel* cancel,
                                                   tessera_error* error);
-/* S. Computes the prompt of a sequence, for a model with an encoder. Errors: as tessera_session_decode(); UNSUPPORTED. */
+/* S. Computes the prompt of a sequence, for a model with an encoder. Errors: as tessera_session_decode(); UNSUPPORTED.
+ */
 TESSERA_API tessera_status tessera_session_encode(tessera_session* session, int32_t sequence, const int32_t* tokens,
                                                   uint64_t count, tessera_cancel* cancel, tessera_error* error);
 /* S. The number of rows of the last decode. */
@@ -387,8 +391,8 @@ typedef struct tessera_sampler tessera_sampler;
  * they are 0. */
 typedef struct tessera_sampler_options {
   uint32_t size;
-  int32_t n_prev;   /* tokens of the text that are remembered at least; 64 */
-  int64_t seed;     /* -1: a random one */
+  int32_t n_prev;    /* tokens of the text that are remembered at least; 64 */
+  int64_t seed;      /* -1: a random one */
   const char* order; /* names of the steps with semicolons, such as "top_k;temperature"; NULL: the usual order */
   int32_t min_keep;  /* candidates that the steps leave at least; 0 */
   float temperature; /* 0: always the most probable token; 0.8 */
@@ -449,10 +453,10 @@ typedef struct tessera_generation tessera_generation;
 
 typedef struct tessera_generation_options {
   uint32_t size;
-  uint32_t flags;      /* TESSERA_GENERATE_... */
-  int64_t n_predict;   /* tokens at most; 0: until the model ends the text or the context is full */
-  int64_t n_keep;      /* tokens that stay when the context is shifted; -1: the whole prompt */
-  int64_t n_batch;     /* tokens of the prompt per decode; 0: 2048 */
+  uint32_t flags;    /* TESSERA_GENERATE_... */
+  int64_t n_predict; /* tokens at most; 0: until the model ends the text or the context is full */
+  int64_t n_keep;    /* tokens that stay when the context is shifted; -1: the whole prompt */
+  int64_t n_batch;   /* tokens of the prompt per decode; 0: 2048 */
 } tessera_generation_options;
 enum {
   TESSERA_GENERATE_IGNORE_END = 1,    /* go on after a token that ends a text */
@@ -474,8 +478,8 @@ TESSERA_API void tessera_generation_options_init(tessera_generation_options* opt
 TESSERA_API tessera_status tessera_generation_create(tessera_session* session, tessera_sampler* sampler,
                                                      int32_t sequence, const tessera_generation_options* options,
                                                      tessera_generation** generation, tessera_error* error);
-/* S. Decodes a prompt in place of all tokens of the sequence. The sampler begins a new text. Errors: INVALID_ARGUMENT (no
- * token, or one out of range); LIMIT (longer than the context); CANCELLED. */
+/* S. Decodes a prompt in place of all tokens of the sequence. The sampler begins a new text. Errors: INVALID_ARGUMENT
+ * (no token, or one out of range); LIMIT (longer than the context); CANCELLED. */
 TESSERA_API tessera_status tessera_generation_start(tessera_generation* generation, const int32_t* tokens,
                                                     uint64_t count, tessera_cancel* cancel, tessera_error* error);
 /* The next token. Does not grow. */

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "tessera/tessera.h"
 #include "tessera/base/result.h"
+#include "tessera/tessera.h"
 
 namespace tessera::capi {
 
@@ -49,7 +49,7 @@ void write_sized(T* to, size_t size, T value) {
   std::memcpy(static_cast<void*>(to), &value, std::min(size, sizeof(T)));
 }
 
-/// Reads a struct of a caller: members beyond its size are those of `absent`. NULL gives `defaults`.
+/// Reads a struct of a caller. Members beyond its size, and all of NULL, are those of `defaults`.
 /// Errors: invalid_argument (a size that no version has); unsupported (a member that this version does not know is not
 /// 0).
 template <class T>
@@ -59,14 +59,14 @@ Result<T> read_sized(const T* from, const T& defaults, std::string_view name) {
   const uint32_t size = from->size;
   if (size < sizeof(size) || size > kMaxSize)
     return fail(ErrorCode::invalid_argument, "{}: size is {}: call its _init function first", name, size);
-  T value{};
+  T value = defaults;
   std::memcpy(static_cast<void*>(&value), from, std::min<size_t>(size, sizeof(T)));
   if (size <= sizeof(T)) return value;
   const auto* bytes = reinterpret_cast<const unsigned char*>(from);
   for (size_t i = sizeof(T); i < size; ++i)
     if (bytes[i] != 0)
       return fail(ErrorCode::unsupported, "{}: a member after byte {} is set, which version {} does not have", name,
-                  sizeof(T), TESSERA_VERSION);
+                  sizeof(T), tessera_version_text());
   return value;
 }
 

@@ -14,9 +14,9 @@ using capi::guarded_value;
 
 namespace {
 
-constexpr const char* kStatusNames[] = {"success",    "invalid argument", "not found", "I/O error",
-                                        "bad format", "limit exceeded",   "unsupported", "mismatch",
-                                        "out of memory", "cancelled",     "internal error"};
+constexpr const char* kStatusNames[] = {"success",       "invalid argument", "not found",     "I/O error",
+                                        "bad format",    "limit exceeded",   "unsupported",   "mismatch",
+                                        "out of memory", "cancelled",        "internal error"};
 
 const tessera_runtime_options kRuntimeDefaults = {};
 
@@ -81,9 +81,8 @@ tessera_runtime* tessera_runtime_retain(tessera_runtime* runtime) { return capi:
 void tessera_runtime_release(tessera_runtime* runtime) { capi::release(runtime); }
 
 int64_t tessera_runtime_device_count(tessera_runtime* runtime) {
-  return guarded_value<int64_t>(0, [&]() -> int64_t {
-    return capi::require(runtime, "runtime") ? std::ssize(runtime->registry->devices()) : 0;
-  });
+  return guarded_value<int64_t>(
+      0, [&]() -> int64_t { return capi::require(runtime, "runtime") ? std::ssize(runtime->registry->devices()) : 0; });
 }
 
 tessera_status tessera_runtime_device_info(tessera_runtime* runtime, int64_t index, tessera_device_info* info,

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "tessera/tessera.h"
 #include "tessera/base/cancel.h"
 #include "tessera/capi/handle.h"
 #include "tessera/engine/generate.h"
 #include "tessera/engine/loaded_model.h"
 #include "tessera/sample/chain.h"
+#include "tessera/tessera.h"
 #include "tessera/text/detokenize.h"
 
 struct tessera_cancel : tessera::capi::Handle {
@@ -63,8 +63,8 @@ struct tessera_sampler : tessera::capi::Handle {
 
 struct tessera_generation : tessera::capi::Handle {
   static constexpr auto kKind = tessera::capi::HandleKind::generation;
-  tessera_generation(tessera_session* of, tessera_sampler* by, int32_t number,
-                     const tessera::GenerateOptions& generate, bool shows_special)
+  tessera_generation(tessera_session* of, tessera_sampler* by, int32_t number, const tessera::GenerateOptions& generate,
+                     bool shows_special)
       : Handle(kKind), session(of), sampler(by), sequence(number), options(generate), special(shows_special) {}
 
   tessera::capi::Reference<tessera_session> session;

@@ -99,8 +99,7 @@ Result<const CancelToken*> sampler_token_of(const tessera_cancel* cancel) {
 constexpr tessera_generation_options kGenerationDefaults = {};
 
 Result<GenerateOptions> generate_options(const tessera_generation_options& wanted) {
-  constexpr uint32_t kKnown =
-      TESSERA_GENERATE_IGNORE_END | TESSERA_GENERATE_CONTEXT_SHIFT | TESSERA_GENERATE_SPECIAL;
+  constexpr uint32_t kKnown = TESSERA_GENERATE_IGNORE_END | TESSERA_GENERATE_CONTEXT_SHIFT | TESSERA_GENERATE_SPECIAL;
   if ((wanted.flags & ~kKnown) != 0)
     return fail(ErrorCode::invalid_argument, "flags: {:#x}, known are {:#x}", wanted.flags, kKnown);
   if (wanted.n_predict < 0) return fail(ErrorCode::invalid_argument, "n_predict: {}, want 0 or more", wanted.n_predict);
@@ -135,8 +134,8 @@ void tessera_sampler_options_init(tessera_sampler_options* options, size_t size)
   capi::write_sized(options, size, sampler_defaults());
 }
 
-tessera_status tessera_sampler_create(const tessera_model* model, const tessera_sampler_options* options,
-                                      int64_t n_ctx, tessera_sampler** sampler, tessera_error* error) {
+tessera_status tessera_sampler_create(const tessera_model* model, const tessera_sampler_options* options, int64_t n_ctx,
+                                      tessera_sampler** sampler, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(model, "model"));
     if (sampler == nullptr) return fail(ErrorCode::invalid_argument, "sampler: is NULL");
@@ -192,7 +191,8 @@ uint64_t tessera_sampler_top(tessera_sampler* sampler, tessera_candidate* candid
   return guarded_value<uint64_t>(0, [&]() -> uint64_t {
     if (!capi::require(sampler, "sampler") || candidates == nullptr) return 0;
     const auto top = sampler->chain->top_candidates(static_cast<size_t>(room));
-    for (size_t i = 0; i < top.size(); ++i) candidates[i] = {.token = top[i].id, .probability = static_cast<float>(top[i].prob)};
+    for (size_t i = 0; i < top.size(); ++i)
+      candidates[i] = {.token = top[i].id, .probability = static_cast<float>(top[i].prob)};
     return top.size();
   });
 }

@@ -105,8 +105,7 @@ Result<> decode(tessera_session& session, std::span<const tessera_batch_token> t
   session.batch.clear();
   for (const tessera_batch_token& token : tokens) {
     TESSERA_TRY(require_sequence(&session, token.sequence));
-    if (token.position < -1)
-      return fail(ErrorCode::invalid_argument, "position: {}, want -1 or more", token.position);
+    if (token.position < -1) return fail(ErrorCode::invalid_argument, "position: {}, want -1 or more", token.position);
     int32_t& behind = next[static_cast<size_t>(token.sequence)];
     const int32_t position = token.position == -1 ? behind : token.position;
     behind = position + 1;
@@ -125,8 +124,7 @@ void tessera_session_options_init(tessera_session_options* options, size_t size)
 }
 
 tessera_status tessera_session_plan(tessera_model* model, const tessera_session_options* options,
-                                    tessera_memory_part* parts, uint64_t room, uint64_t* needed,
-                                    tessera_error* error) {
+                                    tessera_memory_part* parts, uint64_t room, uint64_t* needed, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(model, "model"));
     TESSERA_ASSIGN(const SessionOptions wanted, session_options(*model, options));
@@ -174,21 +172,22 @@ tessera_status tessera_session_decode(tessera_session* session, const tessera_ba
   });
 }
 
-tessera_status tessera_session_append(tessera_session* session, int32_t sequence, const int32_t* tokens,
-                                      uint64_t count, uint32_t flags, tessera_cancel* cancel, tessera_error* error) {
+tessera_status tessera_session_append(tessera_session* session, int32_t sequence, const int32_t* tokens, uint64_t count,
+                                      uint32_t flags, tessera_cancel* cancel, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(require_sequence(session, sequence));
     TESSERA_ASSIGN(const CancelToken* const token, token_of(cancel));
     TESSERA_ASSIGN(const auto ids, capi::read_items(tokens, count, "tokens"));
     std::vector<tessera_batch_token> batch(ids.size());
-    for (size_t i = 0; i < ids.size(); ++i) batch[i] = {.token = ids[i], .position = -1, .sequence = sequence, .flags = 0};
+    for (size_t i = 0; i < ids.size(); ++i)
+      batch[i] = {.token = ids[i], .position = -1, .sequence = sequence, .flags = 0};
     if (!batch.empty()) batch.back().flags = flags;
     return decode(*session, batch, token);
   });
 }
 
-tessera_status tessera_session_encode(tessera_session* session, int32_t sequence, const int32_t* tokens,
-                                      uint64_t count, tessera_cancel* cancel, tessera_error* error) {
+tessera_status tessera_session_encode(tessera_session* session, int32_t sequence, const int32_t* tokens, uint64_t count,
+                                      tessera_cancel* cancel, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(require_sequence(session, sequence));
     TESSERA_ASSIGN(const CancelToken* const token, token_of(cancel));
@@ -258,8 +257,8 @@ tessera_status tessera_sequence_save(tessera_session* session, int32_t sequence,
   });
 }
 
-tessera_status tessera_sequence_restore(tessera_session* session, int32_t sequence, const void* state,
-                                        uint64_t n_bytes, tessera_error* error) {
+tessera_status tessera_sequence_restore(tessera_session* session, int32_t sequence, const void* state, uint64_t n_bytes,
+                                        tessera_error* error) {
   return with_sequence(session, sequence, error, [&](Session& of) -> Result<> {
     if (state == nullptr && n_bytes > 0) return fail(ErrorCode::invalid_argument, "state: is NULL");
     return of.restore_state(sequence, {static_cast<const std::byte*>(state), static_cast<size_t>(n_bytes)});

@@ -18,7 +18,7 @@ namespace tessera::convert {
 
 namespace {
 
-constexpr std::string_view kEmbedding = "token_embd.weight", kOutput = "output.weight";
+constexpr std::string_view kTokenEmbedding = "token_embd.weight", kOutputLayer = "output.weight";
 
 // Weights of F32 by the ends of their names.
 constexpr std::string_view kExactEnds[] = {
@@ -155,8 +155,8 @@ Result<> Conversion::make_header(std::optional<FileType> file_type, const Conver
 Result<> Conversion::untie(std::vector<ConvertedTensor>& tensors, bool is_tied_by_class) {
   TESSERA_ASSIGN(const auto is_tied, config_.flag({"tie_word_embeddings"}));
   if (!is_tied.value_or(is_tied_by_class)) return {};
-  const auto embedding = std::ranges::find(tensors, kEmbedding, &ConvertedTensor::name);
-  const auto output = std::ranges::find(tensors, kOutput, &ConvertedTensor::name);
+  const auto embedding = std::ranges::find(tensors, kTokenEmbedding, &ConvertedTensor::name);
+  const auto output = std::ranges::find(tensors, kOutputLayer, &ConvertedTensor::name);
   if (embedding == tensors.end() || output == tensors.end()) return {};
   if (have_same_bytes(checkpoint_, embedding->parts[0], output->parts[0])) {
     tensors.erase(output);

@@ -5,9 +5,9 @@
 #include <map>
 #include <new>
 
+#include "tessera/hub/ascii.h"
 #include "tessera/hub/curl_library.h"
 #include "tessera/hub/http.h"
-#include "tessera/hub/lower_case.h"
 
 namespace tessera::hub {
 

@@ -5,9 +5,9 @@
 #include <optional>
 #include <set>
 
+#include "tessera/hub/ascii.h"
 #include "tessera/hub/cache.h"
 #include "tessera/hub/file_lock.h"
-#include "tessera/hub/lower_case.h"
 #include "tessera/hub/part_file.h"
 #include "tessera/hub/part_name.h"
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <ranges>
 
+#include "tessera/hub/ascii.h"
+
 namespace tessera::hub {
 
 namespace {
@@ -10,9 +12,7 @@ namespace {
 constexpr size_t kMaxPartBytes = 96;
 constexpr size_t kMaxRevisionBytes = 200;
 
-bool is_word_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
-}
+bool is_word_character(char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_'; }
 
 bool is_word(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_word_character); }
 
@@ -72,7 +72,7 @@ bool is_commit(std::string_view revision) { return is_hex(revision, 40); }
 
 bool is_hex(std::string_view text, size_t n) {
   return text.size() == n &&
-         std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+         std::ranges::all_of(text, [](char c) { return hex_value(c).has_value() && lower_case(c) == c; });
 }
 
 }  // namespace tessera::hub

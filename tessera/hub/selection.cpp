@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "tessera/hub/lower_case.h"
+#include "tessera/hub/ascii.h"
 #include "tessera/hub/part_name.h"
 #include "tessera/hub/wildcard.h"
 
@@ -43,7 +43,7 @@ constexpr std::string_view kCompanions[] = {"config.json",
                                             "1_Pooling/config.json",
                                             "README.md"};
 
-bool is_tag_character(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; }
+bool is_tag_character(char c) { return is_letter(c) || is_digit(c) || c == '_'; }
 
 // How well a tag fits a path. BF16 has F16 before its '.', but a file named F16 fits better.
 enum class Fit : uint8_t { none, within_word, whole_word };

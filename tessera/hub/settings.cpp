@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "tessera/base/file.h"
-#include "tessera/hub/lower_case.h"
+#include "tessera/hub/ascii.h"
 
 namespace tessera::hub {
 

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <optional>
 
-#include "tessera/hub/lower_case.h"
+#include "tessera/hub/ascii.h"
 
 namespace tessera::hub {
 
@@ -24,7 +24,7 @@ bool is_host(std::string_view host) {
            std::ranges::all_of(host, [](char c) { return std::string_view("0123456789abcdef:.").contains(c); });
   }
   return !host.empty() && std::ranges::all_of(host, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '_';
+    return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_';
   });
 }
 
@@ -35,13 +35,6 @@ size_t host_length(std::string_view authority) {
   if (colon == std::string_view::npos || (bracket != std::string_view::npos && colon < bracket))
     return authority.size();
   return colon;
-}
-
-std::optional<int> hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return std::nullopt;
 }
 
 }  // namespace
@@ -113,9 +106,7 @@ Result<Url> follow_redirect(const Url& from, std::string_view location) {
 std::string percent_encoded(std::string_view path) {
   std::string encoded;
   for (const char c : path) {
-    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                          std::string_view("/-._~").contains(c);
-    if (is_plain)
+    if (is_letter(c) || is_digit(c) || std::string_view("/-._~").contains(c))
       encoded += c;
     else
       encoded += fmt::format("%{:02X}", static_cast<unsigned char>(c));
@@ -126,8 +117,8 @@ std::string percent_encoded(std::string_view path) {
 std::string percent_decoded(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
-    const auto high = text[i] == '%' && i + 2 < text.size() ? hex_digit(text[i + 1]) : std::nullopt;
-    const auto low = high ? hex_digit(text[i + 2]) : std::nullopt;
+    const auto high = text[i] == '%' && i + 2 < text.size() ? hex_value(text[i + 1]) : std::nullopt;
+    const auto low = high ? hex_value(text[i + 2]) : std::nullopt;
     if (low) {
       decoded += static_cast<char>(*high * 16 + *low);
       i += 2;

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "tessera/hub/ascii.h"
+
 namespace tessera::hub {
 
 bool matches_wildcard(std::string_view text, std::string_view pattern) {
@@ -10,11 +12,10 @@ bool matches_wildcard(std::string_view text, std::string_view pattern) {
   size_t star = kNone, star_end = 0;  // the last '*', and the end of the text that it takes
   while (at < text.size()) {
     const char want = in_pattern < pattern.size() ? pattern[in_pattern] : '\0';
-    const bool is_digit = text[at] >= '0' && text[at] <= '9';
     if (want == '*') {
       star = in_pattern++;
       star_end = at;
-    } else if (in_pattern < pattern.size() && (want == text[at] || (want == '?' && is_digit))) {
+    } else if (in_pattern < pattern.size() && (want == text[at] || (want == '?' && is_digit(text[at])))) {
       ++at;
       ++in_pattern;
     } else if (star != kNone && text[star_end] != '/') {

@@ -100,7 +100,7 @@ TEST(KeyRows, ListsByLayer) {
             "a.w array [true, false, false]");
   EXPECT_EQ(keys_of(layers + R"(["conv", "full_attention", "attention"]})", kHeads), "a.h array [0, 2, 2]");
   EXPECT_EQ(keys_of(R"({"num_hidden_layers": 3})", kWindows), "");
-  const char* wrong[] = {R"(["a", "b"]})", R"("abc"})", R"(["a", "b", 1]})"};
+  const char* wrong[] = {R"(["a", "b"]})", R"("abc"})", R"(["a", "b", 1]})", R"({"a": "x", "b": "x", "c": "x"}})"};
   for (const char* list : wrong)
     EXPECT_NE(keys_of(layers + list, kWindows).find("want a list of one name per layer"), std::string::npos) << list;
   EXPECT_NE(keys_of(R"({"num_hidden_layers": 4097, "layer_types": []})", kWindows).find("from 0 to 4096"),

@@ -150,7 +150,7 @@ TEST_P(LoraOfModel, IsTheMergedModel) {
 
 INSTANTIATE_TEST_SUITE_P(Folders, LoraOfModel,
                          ::testing::Values("mixtral", "gpt2", "gptneox", "falcon", "gemma3", "qwen35", "qwen3next",
-                                           "granitehybrid", "mamba2"),
+                                           "granitehybrid", "mamba2", "jamba"),
                          [](const auto& param) { return std::string(param.param); });
 
 std::string refusal_of(const HubFolder& model, const LoraFolder& lora, std::optional<FileType> type = {}) {
@@ -367,6 +367,37 @@ TEST(LoraConversion, ExpertsAreCompleteAndOfOneRank) {
   expect_said(refusal_of(model, lora), "experts.1.w1': rank 3, and module");
   lora = lora_of(model, expert(0));
   EXPECT_EQ(refusal_of(model, lora), "opened");
+}
+
+// The model has a plain FFN where a layer has one expert, and so has the adapter.
+TEST(LoraConversion, TheOnlyExpertOfJambaIsAPlainFfn) {
+  HubFolder model{.config = R"({"architectures": ["JambaForCausalLM"], "num_attention_heads": 2,
+      "num_hidden_layers": 2, "expert_layer_period": 2, "expert_layer_offset": 1})"};
+  LoraFolder lora;
+  for (const char* module : {"0.feed_forward.experts.0", "1.feed_forward.experts.0", "1.feed_forward.experts.1"}) {
+    const std::string name = std::string("model.layers.") + module + ".up_proj";
+    model.add(name + ".weight", {4, 8}, "F32");
+    lora.add(model, name, 2, 1.0f);
+  }
+  const std::string base = model.write("base");
+  ASSERT_OK_AND_ASSIGN(const std::string path, convert_lora(lora.write("lora"), base, "jamba.gguf"));
+  ASSERT_OK_AND_ASSIGN(const auto files, ModelFiles::open(path));
+  const auto expect_shape = [&](const char* name, int rank, const Shape& shape) {
+    const ModelFiles::Tensor* const tensor = files->find_tensor(name);
+    ASSERT_NE(tensor, nullptr) << name;
+    EXPECT_EQ(tensor->info.rank, rank) << name;
+    EXPECT_EQ(tensor->info.shape, shape) << name;
+  };
+  EXPECT_EQ(files->tensors().size(), 4u);
+  expect_shape("blk.0.ffn_up.weight.lora_a", 2, Shape{8, 2});
+  expect_shape("blk.0.ffn_up.weight.lora_b", 2, Shape{2, 4});
+  expect_shape("blk.1.ffn_up_exps.weight.lora_a", 3, Shape{8, 2, 2});
+  expect_shape("blk.1.ffn_up_exps.weight.lora_b", 3, Shape{2, 4, 2});
+  EXPECT_EQ(values_of(*files, "blk.0.ffn_up.weight.lora_a"), floats_of(lora.tensors[0].bytes));
+  LoraFolder more = lora;
+  model.add("model.layers.0.feed_forward.experts.1.up_proj.weight", {4, 8}, "F32");
+  more.add(model, "model.layers.0.feed_forward.experts.1.up_proj", 2, 1.0f);
+  expect_said(refusal_of(model, more), "expert_layer_period says that layer 0 has none");
 }
 
 // The pickled form, whose tensors may be views.

@@ -15,12 +15,12 @@ namespace {
 
 using namespace testing;
 
-struct Scaled {
+struct ScaledLora {
   std::string path;
   float scale = 1.0f;
 };
 
-Result<> merge(const std::string& model, std::vector<Scaled> loras, const std::string& output,
+Result<> merge(const std::string& model, std::vector<ScaledLora> loras, const std::string& output,
                std::optional<DType> type = {}, int n_threads = 2) {
   TESSERA_ASSIGN(const auto files, ModelFiles::open(model));
   convert::LoraMerge merge;
@@ -38,7 +38,7 @@ Result<> merge(const std::string& model, std::vector<Scaled> loras, const std::s
   return convert::write_quantized(*files, plan, options, output, {*threads, nullptr, progress});
 }
 
-Result<std::vector<float>> logits(const std::string& model, std::vector<Scaled> loras = {}) {
+Result<std::vector<float>> logits(const std::string& model, std::vector<ScaledLora> loras = {}) {
   TESSERA_ASSIGN(const auto engine, load_engine(model));
   SessionOptions options{.n_ctx = 64, .n_outputs = 12, .type_k = DType::f32, .type_v = DType::f32};
   for (const auto& [path, scale] : loras) {
@@ -79,8 +79,8 @@ TEST_P(MergedLora, SaysWhatTheAdaptedModelSays) {
     constexpr std::string_view kNotProducts[] = {"conv", "position_embd"};
     return std::ranges::any_of(kNotProducts, [&](std::string_view part) { return name.contains(part); });
   };
-  const std::vector<Scaled> loras = {{write_lora(model, "one.gguf", 4, 8, 1, leave_out), 0.75f},
-                                     {write_lora(model, "two.gguf", 3, 0, 2, leave_out), -0.5f}};
+  const std::vector<ScaledLora> loras = {{write_lora(model, "one.gguf", 4, 8, 1, leave_out), 0.75f},
+                                         {write_lora(model, "two.gguf", 3, 0, 2, leave_out), -0.5f}};
   const std::string merged = temporary_path("merged.gguf");
   ASSERT_OK(merge(model, loras, merged));
   ASSERT_OK_AND_ASSIGN(const auto plain, logits(model));

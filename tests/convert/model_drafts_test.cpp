@@ -278,6 +278,73 @@ TEST(ModelDrafts, Gemma4StopsPairs) {
   EXPECT_EQ(draft("Gemma4ForCausalLM", members + half, {}).of("rope_freqs.weight")[3], 1.0f);
 }
 
+constexpr const char* kGemma4 = R"("num_hidden_layers": 3, "sliding_window": 1, "head_dim": 4,
+    "layer_types": ["sliding_attention", "full_attention", "full_attention"])";
+
+TEST(ModelDrafts, LayersOfGemma4Differ) {
+  const auto made = [](const std::string& members) { return draft("Gemma4ForCausalLM", kGemma4 + members, {}); };
+  const std::string heads = "gemma4.attention.head_count_kv=", widths = "gemma4.feed_forward_length=";
+  expect_in(made(R"(, "attention_k_eq_v": true, "num_global_key_value_heads": 2)").keys, heads + "[4, 2, 2] ");
+  expect_in(made(R"(, "num_key_value_heads": 8, "attention_k_eq_v": true, "num_global_key_value_heads": 2)").keys,
+            heads + "[8, 2, 2] ");
+  expect_in(made(R"(, "num_key_value_heads": 8, "attention_k_eq_v": true)").keys, heads + "8 ");
+  expect_in(made(R"(, "num_key_value_heads": 8, "num_global_key_value_heads": 2)").keys, heads + "8 ");
+  expect_in(made(R"(, "num_global_key_value_heads": 0)").error, "num_global_key_value_heads");
+  const std::string wider = R"(, "use_double_wide_mlp": true, "intermediate_size": )";
+  expect_in(made(wider + R"(6, "num_kv_shared_layers": 1)").keys, widths + "[6, 6, 12] ");
+  expect_in(made(wider + "6").keys, widths + "[6, 6, 6] ");
+  expect_in(made(wider + "1073741823").keys, widths + "[1073741823, ");
+  expect_in(made(wider + "1073741824").error, "intermediate_size");
+  expect_in(made(R"(, "use_double_wide_mlp": true)").error, "intermediate_size");
+  expect_in(made(R"(, "use_double_wide_mlp": false, "intermediate_size": 6, "num_kv_shared_layers": 1)").keys,
+            widths + "6 ");
+  EXPECT_EQ(made(R"(, "num_kv_shared_layers": 3)").error, "");
+  expect_in(made(R"(, "num_kv_shared_layers": 4)").error, "num_kv_shared_layers");
+}
+
+TEST(ModelDrafts, Gemma4LeavesOutKeysThatAreNotUsed) {
+  const auto names = [](const std::string& members) {
+    std::vector<DraftTensor> tensors;
+    for (int i = 0; i < 4; ++i)
+      for (const char* name : {"k_proj", "v_proj", "k_norm", "q_proj"})
+        tensors.push_back({"model.layers." + std::to_string(i) + ".self_attn." + name + ".weight", {1}});
+    const Drafted made = draft("Gemma4ForCausalLM", kGemma4 + members, tensors);
+    std::string text = made.error;
+    for (const ConvertedTensor& tensor : made.tensors)
+      if (tensor.name.find(".attn_q.") == std::string::npos && tensor.name.starts_with("blk."))
+        text += tensor.name.substr(4, tensor.name.size() - 11) + " ";
+    return text;
+  };
+  const std::string all[] = {"0.attn_k 0.attn_v 0.attn_k_norm ", "1.attn_k 1.attn_v 1.attn_k_norm ",
+                             "2.attn_k 2.attn_v 2.attn_k_norm ", "3.attn_k 3.attn_v 3.attn_k_norm "};
+  EXPECT_EQ(names(""), all[0] + all[1] + all[2] + all[3]);
+  EXPECT_EQ(names(R"(, "num_kv_shared_layers": 1)"), all[0] + all[1] + all[3]);
+  EXPECT_EQ(names(R"(, "attention_k_eq_v": true)"), all[0] + "1.attn_k 1.attn_k_norm 2.attn_k 2.attn_k_norm " + all[3]);
+}
+
+// Experts of NVFP4 have factors. Those of the router are multiplied by them.
+TEST(ModelDrafts, FactorsOfGemma4ExpertsAreJoined) {
+  const std::string layer = "model.layers.0.", router = layer + "router.per_expert_scale";
+  const DraftTensor first{layer + "experts.0.down_proj.scale", {1}}, second{layer + "experts.1.down_proj.scale", {1}};
+  const auto made = [](const std::vector<DraftTensor>& tensors) {
+    return draft("Gemma4ForCausalLM", kGemma4, tensors);
+  };
+  Drafted joined = made({{layer + "layer_scalar", {5}}, second, first, {router, {2}}});
+  EXPECT_EQ(joined.error, "");
+  EXPECT_EQ(joined.of("blk.0.ffn_down_exps.scale"), (Floats{6 * 7, 5 * 8}));
+  ASSERT_EQ(joined.tensors.size(), 3u);  // with rope_freqs
+  joined = made({{layer + "layer_scalar", {5}}, {router, {2}}, first, second});
+  EXPECT_EQ(joined.of("blk.0.ffn_down_exps.scale"), (Floats{5 * 7, 6 * 8}));
+  joined = made({{layer + "layer_scalar", {5}}, {router, {2}}, {"model.layers.1.experts.0.down_proj.scale", {1}}});
+  EXPECT_EQ(joined.of("blk.0.ffn_down_exps.scale"), (Floats{5, 6}));
+  EXPECT_EQ(joined.of("blk.1.ffn_down_exps.scale"), (Floats{7}));
+  EXPECT_EQ(joined.tensors.size(), 4u);
+  expect_in(made({first, second, {router, {3}}}).error,
+            "blk.0.ffn_down_exps.per_expert_scale: its shape differs from that of blk.0.ffn_down_exps.scale");
+  expect_in(made({first, second, {router, {2, 1}}}).error, "want a factor for each expert");
+  expect_in(made({{first.name, {3}}, {second.name, {3}}, {router, {2, 3}}}).error, "want a factor for each expert");
+}
+
 TEST(ModelDrafts, RobertaCutsUnusedPositions) {
   const std::string positions = "roberta.embeddings.position_embeddings.weight";
   EXPECT_EQ(draft("RobertaModel", "", {{positions, {4, 1}}}).of("position_embd.weight"), (Floats{2, 3}));
@@ -433,6 +500,55 @@ TEST(ModelDrafts, RerankersOfQwenHaveTwoRows) {
   expect_not_in(made.keys, "pooling_type");
   made = draft("Qwen3ForSequenceClassification", members, tied, {{"tokenizer.json", tokenizer}});
   EXPECT_EQ(made.of("cls.output.weight"), (Floats{6, 7, 2, 3}));
+}
+
+// A head of its own has one row per label. A row alone gets one of zeros beside it.
+TEST(ModelDrafts, ClassifiersOfQwenKeepTheirHead) {
+  const auto made = [](const std::string& members, const std::vector<int64_t>& shape, const SmallFiles& files = {}) {
+    return draft("Qwen3ForSequenceClassification", R"("num_attention_heads": 1)" + members,
+                 {{"model.embed_tokens.weight", {4, 2}}, {"score.weight", shape}}, files);
+  };
+  const std::string labels = "qwen3.classifier.output_labels=";
+  const std::string three = R"(, "id2label": {"0": "a", "2": "c", "1": "b"})";
+  const Drafted several = made(three, {3, 2});
+  EXPECT_EQ(several.error, "");
+  EXPECT_EQ(several.of("cls.output.weight"), (Floats{8, 9, 10, 11, 12, 13}));
+  EXPECT_EQ(several.of("token_embd.weight").size(), 8u);
+  EXPECT_EQ(several.tensors.size(), 2u);
+  expect_in(several.keys, labels + "[\"a\", \"b\", \"c\"] ");
+  expect_in(several.keys, "qwen3.pooling_type=4 ");
+  expect_not_in(several.keys, "chat_template");
+  expect_in(made("", {2, 2}).keys, labels + "[\"LABEL_0\", \"LABEL_1\"] ");
+  EXPECT_EQ(made(three + R"(, "problem_type": "single_label_classification")", {3, 2}).error, "");
+  expect_in(made(three + R"(, "problem_type": "regression")", {3, 2}).error,
+            "problem_type is \"regression\", want single_label_classification");
+  const std::string one = R"(, "id2label": {"0": "good"}, "problem_type": "regression")";
+  const Drafted alone = made(one, {1, 2}, {{"README.md", "a reranker"}});
+  EXPECT_EQ(alone.error, "");
+  EXPECT_EQ(alone.of("cls.output.weight"), (Floats{8, 9, 0, 0}));
+  ASSERT_EQ(alone.tensors.size(), 2u);
+  EXPECT_EQ(alone.tensors[1].shape, (std::vector<int64_t>{2, 2}));
+  expect_in(alone.keys, labels + "[\"good\", \"not good\"] ");
+  expect_in(alone.keys, "qwen3.pooling_type=4 ");
+  expect_not_in(alone.keys, "chat_template");
+  expect_in(made(one, {1, 2}, {{"README.md", "base_model: Qwen/Qwen3-Reranker-0.6B"}}).keys,
+            "tokenizer.chat_template.rerank=\"<|im_start|>system");
+  expect_not_in(made("", {2, 2}, {{"README.md", "Qwen3-Reranker"}}).keys, "chat_template");
+}
+
+TEST(ModelDrafts, HeadsOfOtherShapesAreRefused) {
+  const auto refusal_of = [](const std::vector<int64_t>& shape, const std::string& members = "") {
+    return draft("Qwen3ForSequenceClassification", R"("num_attention_heads": 1)" + members, {{"score.weight", shape}})
+        .error;
+  };
+  expect_in(refusal_of({2, 2}, R"(, "id2label": {"0": "a"})"), "id2label: 1 labels for 2 rows of score.weight");
+  expect_in(refusal_of({1, 2}, R"(, "id2label": {"0": "a", "1": "b"})"), "2 labels for 1 rows");
+  expect_in(refusal_of({2, 2}, R"(, "id2label": {"0": "a", "2": "b"})"), "id2label: no text for 1");
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{2}, {2, 2, 1}, {2, 0}, {0, 2}, {(1 << 20) + 1, 1}, {1, (1 << 20) + 1}})
+    expect_in(refusal_of(shape), "score.weight: its shape is that of no head");
+  EXPECT_EQ(refusal_of({1, 1 << 20}), "");
+  EXPECT_NE(draft("Qwen3ForCausalLM", R"("num_attention_heads": 1)", {{"score.weight", {2, 2}}}).error, "");
 }
 
 TEST(ModelDrafts, RerankersWithoutTheirAnswersAreRefused) {

@@ -15,14 +15,14 @@ constexpr std::string_view kChannelConfig = R"({"quant_method":"compressed-tenso
   "config_groups":{"group_0":{"weights":{"num_bits":8,"group_size":null}}}})";
 
 // Weight i of a matrix; none is NaN.
-uint8_t weight_at(int64_t i) { return static_cast<uint8_t>(i * 37 % 120 + (i % 3 == 0 ? 128 : 0)); }
+uint8_t weight_byte_at(int64_t i) { return static_cast<uint8_t>(i * 37 % 120 + (i % 3 == 0 ? 128 : 0)); }
 
 SmallTensor byte_weights(const std::string& name, const std::vector<int64_t>& shape,
                          const std::string& type = "F8_E4M3") {
   SmallTensor tensor{.name = name, .type = type, .shape = shape};
   int64_t n = 1;
   for (const int64_t extent : shape) n *= extent;
-  for (int64_t i = 0; i < n; ++i) tensor.bytes += static_cast<char>(weight_at(i));
+  for (int64_t i = 0; i < n; ++i) tensor.bytes += static_cast<char>(weight_byte_at(i));
   return tensor;
 }
 
@@ -30,7 +30,7 @@ SmallTensor float_scales(const std::string& name, const std::vector<int64_t>& sh
   return {.name = name, .type = "F32", .shape = shape, .bytes = vector_bytes(values)};
 }
 
-float fp8_at(int64_t i) { return f8_e4m3_to_f32(weight_at(i)); }
+float fp8_at(int64_t i) { return f8_e4m3_to_f32(weight_byte_at(i)); }
 
 TEST(ScaledPackings, BlocksHaveTheirScales) {
   const std::vector<float> scale = {1.5f, 2, 3, 4};
@@ -61,7 +61,7 @@ TEST(ScaledPackings, OneScaleForAll) {
         open_packed({byte_weights("a.weight", {3, 5}, "F8_E5M2"), float_scales("a.weight_scale_inv", shape, {3})},
                     R"({"quant_method":"fp8"})");
     expect_matrix(checkpoint, "a.weight", 3, 5,
-                  [&](int64_t row, int64_t column) { return f8_e5m2_to_f32(weight_at(row * 5 + column)) * 3.0f; });
+                  [&](int64_t row, int64_t column) { return f8_e5m2_to_f32(weight_byte_at(row * 5 + column)) * 3.0f; });
   }
   const auto experts = open_packed({byte_weights("a.weight", {2, 3, 5}), float_scales("a.weight_scale_inv", {1}, {3})},
                                    R"({"quant_method":"fp8"})");
@@ -105,7 +105,7 @@ TEST(ScaledPackings, IntegersWithZerosInGroupsAndBlocks) {
             "}}}");
     expect_matrix(checkpoint, "a.weight", 3, 5, [&](int64_t row, int64_t column) {
       const auto index = to_size(row / block_rows * shape[1] + column / block_columns);
-      return (static_cast<float>(static_cast<int8_t>(weight_at(row * 5 + column))) - zeros[index]) * scale[index];
+      return (static_cast<float>(static_cast<int8_t>(weight_byte_at(row * 5 + column))) - zeros[index]) * scale[index];
     });
   };
   checked(R"({"num_bits":8,"group_size":4})", {3, 2}, 1, 4);

@@ -191,6 +191,22 @@ TEST(TensorRules, FactorsFollowTheirTensor) {
   EXPECT_EQ(values_of_parts(checkpoint, tensors[3]), (std::vector<float>{7, 6}));
 }
 
+TEST(TensorRules, RulesMayBeForFactorsThemselves) {
+  constexpr TensorRule kNamed[] = {
+      {"{i}.r.weight", "blk.{i}.r.weight"}, {"{i}.r.scale", "blk.{i}.own", Change::add_one}, {"{i}.s.scale", "s"}};
+  const Checkpoint checkpoint = numbered_checkpoint({{"2.r.weight", {1}}, {"2.s.scale", {3}}});
+  ASSERT_OK_AND_ASSIGN(const auto tensors, apply_rules(checkpoint.tensors(), kNamed, {}));
+  ASSERT_EQ(tensors.size(), 2u);
+  EXPECT_EQ(tensors[1].name, "s");
+  EXPECT_EQ(tensors[1].shape, (std::vector<int64_t>{3}));
+  const Checkpoint both = numbered_checkpoint({{"2.r.scale", {2}}, {"2.r.input_scale", {1}}});
+  ASSERT_OK_AND_ASSIGN(const auto factors, apply_rules(both.tensors(), kNamed, {}));
+  ASSERT_EQ(factors.size(), 2u);
+  EXPECT_EQ(factors[0].name, "blk.2.own");
+  EXPECT_EQ(factors[0].values, ValueChange::add_one);
+  EXPECT_EQ(factors[1].name, "blk.2.r.input_scale");
+}
+
 TEST(TensorRules, WhatDoesNotFitIsRefused) {
   const auto refusal_of = [](const std::vector<RuledTensor>& tensors, std::span<const TensorRule> rules = kRules) {
     const Checkpoint checkpoint = numbered_checkpoint(tensors);

@@ -281,14 +281,17 @@ TEST(ByteFallbackBpe, OfGemma4HasMergesAndVisibleTokens) {
   TokenizerFiles files;
   files.write("tokenizer.json", json)
       .write("tokenizer_config.json", Json{{"additional_special_tokens", {"<|channel>", "<|\"|>"}}});
-  const Vocabulary vocabulary = read_files(files, {{"architectures", list({"Gemma4ForCausalLM"})}}).vocabulary.value();
-  EXPECT_EQ(vocabulary.model, "gemma4");
-  EXPECT_EQ(vocabulary.pre, "");
-  EXPECT_EQ(vocabulary.merges.size(), 4u);
-  EXPECT_EQ(vocabulary.scores[6], -2);
-  EXPECT_EQ(vocabulary.add_space_prefix, false);
-  EXPECT_EQ(vocabulary.types[10], TokenType::user_defined);
-  EXPECT_EQ(vocabulary.types[11], TokenType::user_defined);
+  for (const char* name : {"Gemma4ForCausalLM", "Gemma4UnifiedForConditionalGeneration"}) {
+    SCOPED_TRACE(name);
+    const Vocabulary vocabulary = read_files(files, {{"architectures", list({name})}}).vocabulary.value();
+    EXPECT_EQ(vocabulary.model, "gemma4");
+    EXPECT_EQ(vocabulary.pre, "");
+    EXPECT_EQ(vocabulary.merges.size(), 4u);
+    EXPECT_EQ(vocabulary.scores[6], -2);
+    EXPECT_EQ(vocabulary.add_space_prefix, false);
+    EXPECT_EQ(vocabulary.types[10], TokenType::user_defined);
+    EXPECT_EQ(vocabulary.types[11], TokenType::user_defined);
+  }
 }
 
 TEST(UnigramJson, HasPiecesAndNormalizer) {

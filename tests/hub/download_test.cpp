@@ -30,6 +30,7 @@ TEST(Download, FreshThenAgainWithoutABody) {
   EXPECT_TRUE(fs::exists(hub.settings.cache_dir + "/.locks/models--me--tiny/" + oid + ".lock"));
   EXPECT_EQ(hub.progress.back().n_bytes, kModelBytes);
   EXPECT_EQ(hub.progress.back().all_size, kModelBytes);
+  EXPECT_TRUE(std::ranges::is_sorted(hub.progress, {}, &DownloadProgress::n_bytes));
   // Five ranges of 64 KiB: the first one alone, then up to four.
   EXPECT_EQ(server.n_requests("cdn"), 5u);
   EXPECT_EQ(server.requests().back().agent, "tessera");

@@ -93,6 +93,7 @@ TEST(HostileHub, HashesAndSizesOfTheListAreChecked) {
 
 TEST(HostileHub, AnswersOfTheApiAreBounded) {
   EXPECT_ERROR(get_with_tree(std::string((16 << 20) + 1, ' ')), "an answer of more than 16777216 bytes");
+  EXPECT_ERROR(get_with_tree(std::string(16 << 20, ' ')), "me/tiny: not JSON");
   ScriptedServer server([](const std::string&) {
     return "HTTP/1.1 200 OK\r\nA: " + std::string(90'000, 'a') + "\r\nB: " + std::string(90'000, 'a') +
            "\r\nC: " + std::string(90'000, 'a') + "\r\n\r\n";
@@ -212,10 +213,12 @@ TEST(HostileHub, RetryAfterIsBounded) {
   const auto busy = [](const std::string& after) {
     return answer_of("503 Busy", "", "Retry-After: " + after + "\r\n");
   };
-  EXPECT_OK(get_bytes({busy("7"), busy("4000000000"), busy("99999999999"), busy("Fri, 31 Dec 1999 23:59:59 GMT"),
-                       answer_of("200 OK", kModel)},
-                      &hub));
+  EXPECT_OK(
+      get_bytes({busy("7"), busy("4000000000"), busy("99999999999"), busy("5x"), answer_of("200 OK", kModel)}, &hub));
   EXPECT_EQ(hub.clock.sleeps, (std::vector<int64_t>{8'000, 302'000, 4'000, 8'000}));
+  TestHub later("http://127.0.0.1:1", "cache_after_date");
+  EXPECT_OK(get_bytes({busy("Fri, 31 Dec 1999 23:59:59 GMT"), answer_of("200 OK", kModel)}, &later));
+  EXPECT_EQ(later.clock.sleeps, (std::vector<int64_t>{1'000}));
 }
 
 TEST(HostileHub, WordsOfRefusalsAreBounded) {
@@ -226,6 +229,12 @@ TEST(HostileHub, WordsOfRefusalsAreBounded) {
   EXPECT_EQ(long_words.error().code(), ErrorCode::not_found);
   EXPECT_LT(long_words.error().message().size(), 500u);
   EXPECT_ERROR(get_bytes({answer_of("404 No", std::string(1 << 20, 'x'))}), "status 404");
+  EXPECT_ERROR(get_bytes({answer_of("404 No", "{\"error\": \"by JSON\"}")}), "status 404: by JSON");
+  for (const std::string body : {"", "plain", "[\"error\"]", "{}", "{\"error\": 5}"}) {
+    const auto refused = get_bytes({answer_of("404 No", body)});
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_TRUE(refused.error().message().ends_with("status 404")) << refused.error().message();
+  }
 }
 
 TEST(HostileHub, TheTokenStaysOnTheHubAlongRedirects) {

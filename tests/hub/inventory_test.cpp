@@ -95,6 +95,7 @@ void add_converted(const TestCache& test) {
   testing::write_below(folder, "notes.txt", "1");
   testing::write_below(folder, ".gguf", "1");
   testing::write_below(folder, "a.gguf.part2", "1");
+  testing::write_below(folder, "abc", "");
 }
 
 TEST(Inventory, ListsConvertedFiles) {
@@ -122,7 +123,7 @@ TEST(Inventory, RemovesConvertedFiles) {
   EXPECT_EQ(one.n_files, 2u);
   EXPECT_EQ(one.n_bytes, 8u);
   EXPECT_EQ(test.cache.converted_names(kFirst),
-            (std::vector<std::string>{".gguf", "Q8_0.gguf", "a.gguf.part2", "notes.txt"}));
+            (std::vector<std::string>{".gguf", "Q8_0.gguf", "a.gguf.part2", "abc", "notes.txt"}));
   // A file of the repository with this tag goes as well.
   ASSERT_OK_AND_ASSIGN(const Removed both, test.remove("me/tiny:Q8_0"));
   EXPECT_EQ(both.n_files, 3u);
@@ -159,8 +160,9 @@ TEST(Inventory, AConversionOfAnotherProcessIsNotRemoved) {
 
 TEST(Inventory, RemovesARevision) {
   const TestCache test("inventory_revision");
+  testing::write_below(test.cache.snapshot(kSecond), "moved.gguf", "123");
   ASSERT_OK_AND_ASSIGN(const Removed removed, test.remove("me/tiny@refs/pr/1"));
-  EXPECT_EQ(removed.n_bytes, 0u);  // the other revision names the blob
+  EXPECT_EQ(removed.n_bytes, 3u);  // the other revision names the blob
   EXPECT_EQ(test.cache.commits(), std::vector{kFirst});
   EXPECT_ERROR(test.remove("me/tiny@v1"), "me/tiny@v1 is not in the cache");
   ASSERT_OK_AND_ASSIGN(const Removed last, test.remove("me/tiny@" + kFirst));

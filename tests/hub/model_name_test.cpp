@@ -47,7 +47,8 @@ TEST(ModelName, CommitsAreFortyDigits) {
   EXPECT_FALSE(is_commit("0123456789abcdef0123456789abcdef0123456"));
   EXPECT_FALSE(is_commit("0123456789ABCDEF0123456789abcdef01234567"));
   EXPECT_FALSE(is_commit("g123456789abcdef0123456789abcdef01234567"));
-  EXPECT_FALSE(is_hex("/0:9`f", 6));
+  for (const char c : std::string("/:`gAF")) EXPECT_FALSE(is_hex(std::string(1, c), 1)) << c;
+  for (const char c : std::string("0123456789abcdef")) EXPECT_TRUE(is_hex(std::string(1, c), 1)) << c;
 }
 
 TEST(PartName, HasAPrefixANumberAndACount) {
@@ -58,9 +59,10 @@ TEST(PartName, HasAPrefixANumberAndACount) {
   EXPECT_EQ(part->count, 11u);
   EXPECT_EQ(part_path(*part), "dir/m-Q8_0-00002-of-00011.gguf");
   EXPECT_TRUE(parse_part_name("m-00001-of-00001.gguf").has_value());
-  for (const std::string other : {"m.gguf", "m-00000-of-00002.gguf", "m-00003-of-00002.gguf", "m-0001-of-0002.gguf",
-                                  "m-00001-of-00002.bin", "m-00001_of-00002.gguf", "m00001-of-00002.gguf",
-                                  "m-0000a-of-00002.gguf", "m-00001-of-0000a.gguf", "-of-00002.gguf", ".gguf"})
+  for (const std::string other :
+       {"m.gguf", "m-00000-of-00002.gguf", "m-00003-of-00002.gguf", "m-0001-of-0002.gguf", "m-00001-of-00002.bin",
+        "m-00001_of-00002.gguf", "m00001-of-00002.gguf", "m-0001a-of-00002.gguf", "m-00001-of-0002a.gguf",
+        "m-00001-of-0000a.gguf", "-of-00002.gguf", ".gguf"})
     EXPECT_FALSE(parse_part_name(other).has_value()) << other;
 }
 

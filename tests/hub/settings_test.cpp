@@ -76,6 +76,7 @@ TEST(HubSettings, TokensComeFromVariablesAndFiles) {
   EXPECT_EQ(settings_of({{"HOME", "/no/such"}, {"HF_TOKEN", " "}}).value().token, "");
   EXPECT_ERROR(settings_of({{"HOME", "/x"}, {"HF_TOKEN", "a\r\nX: y"}}), "the token for the hub has a space");
   EXPECT_ERROR(check_token("a\x7f"), "the token");
+  EXPECT_ERROR(check_token("a b"), "the token");
   EXPECT_ERROR(check_token("\xc3\xa4"), "the token");
   EXPECT_OK(check_token("!hf_abc~"));
 }
@@ -85,11 +86,19 @@ TEST(HubSettings, OfflineAndCertificates) {
     EXPECT_TRUE(settings_of({{"HOME", "/x"}, {"HF_HUB_OFFLINE", on}}).value().is_offline) << on;
   for (const std::string off : {"", "0", "false", "no"})
     EXPECT_FALSE(settings_of({{"HOME", "/x"}, {"HF_HUB_OFFLINE", off}}).value().is_offline) << off;
+  EXPECT_FALSE(settings_of({{"HOME", "/x"}}).value().is_offline);
   ASSERT_OK_AND_ASSIGN(const Settings settings,
                        settings_of({{"HOME", "/x"}, {"SSL_CERT_FILE", "/f"}, {"SSL_CERT_DIR", "/d"}}));
   EXPECT_EQ(settings.ca_file, "/f");
   EXPECT_EQ(settings.ca_dir, "/d");
   EXPECT_EQ(settings_of({{"HOME", "/x"}, {"SSL_CERT_FILE", "/f"}, {"CURL_CA_BUNDLE", "/b"}}).value().ca_file, "/b");
+}
+
+TEST(HubSettings, VariablesOfTheProcessAreRead) {
+  ::setenv("TESSERA_TEST_OF_SETTINGS", "a", 1);
+  EXPECT_EQ(process_environment("TESSERA_TEST_OF_SETTINGS"), "a");
+  ::unsetenv("TESSERA_TEST_OF_SETTINGS");
+  EXPECT_EQ(process_environment("TESSERA_TEST_OF_SETTINGS"), std::nullopt);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/hub/ascii.h"
 #include "tests/support/testing.h"
 
 namespace tessera::hub {
@@ -66,12 +67,38 @@ TEST(Url, OriginsAreSchemeHostAndPort) {
   EXPECT_FALSE(same_origin(url, parse_url("https://h:80/a").value()));
 }
 
+// The characters of all bytes for which a predicate holds.
+template <class Predicate>
+std::string characters_with(Predicate predicate) {
+  std::string found;
+  for (int byte = 0; byte < 256; ++byte)
+    if (const auto c = static_cast<char>(byte); predicate(c)) found += c;
+  return found;
+}
+
+TEST(Url, CharactersAreThoseOfAscii) {
+  const std::string digits = "0123456789", upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", lower = "abcdefghijklmnopqrstuvwxyz";
+  EXPECT_EQ(characters_with(is_digit), digits);
+  EXPECT_EQ(characters_with(is_letter), upper + lower);
+  EXPECT_EQ(characters_with([](char c) { return lower_case(c) != c; }), upper);
+  EXPECT_EQ(lower_case(std::string_view("AMZ[amz@`{5\xc4")), "amz[amz@`{5\xc4");
+  const std::string hex = "0123456789ABCDEFabcdef";
+  EXPECT_EQ(characters_with([](char c) { return hex_value(c).has_value(); }), hex);
+  for (size_t i = 0; i < hex.size(); ++i) EXPECT_EQ(hex_value(hex[i]), i < 16 ? i : i - 6) << hex[i];
+  EXPECT_EQ(characters_with([](char c) { return percent_encoded(std::string(1, c)).size() == 1; }),
+            "-./" + digits + upper + "_" + lower + "~");
+  EXPECT_EQ(characters_with([](char c) { return parse_url(std::string("http://a") + c + "b/").has_value(); }),
+            "#-./" + digits + "?" + upper + "_" + lower);
+}
+
 TEST(Url, PathsAreEncoded) {
   EXPECT_EQ(percent_encoded("a/B-9._~ %\xc3\xa4?#"), "a/B-9._~%20%25%C3%A4%3F%23");
   EXPECT_EQ(percent_decoded("a%20%25%c3%A4+"), "a %\xc3\xa4+");
   EXPECT_EQ(percent_decoded("%"), "%");
   EXPECT_EQ(percent_decoded("%4"), "%4");
   EXPECT_EQ(percent_decoded("%4g%g4%41"), "%4g%g4A");
+  const std::string_view cut("%41", 2);
+  EXPECT_EQ(percent_decoded(cut), "%4");
 }
 
 }  // namespace

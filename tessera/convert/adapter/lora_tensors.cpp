@@ -249,7 +249,7 @@ Result<LoraDraft> draft_lora(const Checkpoint& adapter, const LoraSettings& sett
   TESSERA_ASSIGN(const std::vector<LoraWeight> weights, weights_of(adapter, modules, settings, rules));
   std::vector<CheckpointTensor> named;  // weight number i is in "file" i
   for (const LoraWeight& weight : weights) named.push_back({weight.weight, named.size()});
-  TESSERA_ASSIGN(const auto changed, apply_rules(named, rules.rules, rules.facts));
+  TESSERA_ASSIGN(const auto changed, apply_class(model_class, rules, named));
   std::vector<bool> is_used(modules.size());
   for (const ConvertedTensor& tensor : changed) {
     if (tensor.name == kHeadWeight && !has_head)

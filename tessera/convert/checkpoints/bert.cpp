@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tessera/convert/checkpoints/model_class.h"
+#include "tessera/convert/checkpoints/output_labels.h"
 #include "tessera/convert/source/views.h"
 #include "tessera/gguf/keys.h"
 
@@ -155,16 +156,9 @@ Result<> finish_encoder(ModelDraft& draft) {
   TESSERA_TRY(add_pooling(draft));
   TESSERA_ASSIGN(const auto n_types, draft.config.integer({"type_vocab_size"}, 0, INT32_MAX));
   if (n_types) draft.builder.set(keys::kTokenTypeCount, static_cast<uint32_t>(*n_types));
-  const Json* labels = draft.config.find({"id2label"});
-  if (!draft.has_tensor("cls.output.weight") || labels == nullptr || !labels->is_object()) return {};
-  std::vector<std::string> texts;
-  for (size_t i = 0; i < labels->size(); ++i) {
-    const auto label = labels->find(std::to_string(i));
-    if (label == labels->end() || !label->is_string())
-      return fail(ErrorCode::format, "{}: id2label: no text for {}", draft.config.path(), i);
-    texts.push_back(label->get<std::string>());
-  }
-  draft.builder.set_array(draft.key("classifier.output_labels"), texts);
+  if (!draft.has_tensor("cls.output.weight")) return {};
+  TESSERA_ASSIGN(const auto labels, output_labels_of(draft.config));
+  if (labels) draft.builder.set_array(draft.key("classifier.output_labels"), *labels);
   return {};
 }
 

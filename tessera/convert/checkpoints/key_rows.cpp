@@ -61,23 +61,6 @@ Result<std::optional<double>> value_of(const HubConfig& config, const KeyRow& ro
   return std::nullopt;
 }
 
-// layer_types: one name per layer; nothing if the config has none.
-Result<std::optional<std::vector<std::string>>> layer_types_of(const HubConfig& config) {
-  constexpr std::string_view kWant = "want a list of one name per layer";
-  const Json* list = config.find({"layer_types", "layers_block_type"});
-  if (list == nullptr) return std::nullopt;
-  TESSERA_ASSIGN(const int64_t n_layers, layers_of(config));
-  if (!list->is_array() || std::ssize(*list) < n_layers)
-    return fail(ErrorCode::format, "{}: layer_types: {}", config.path(), kWant);
-  std::vector<std::string> types;
-  for (int64_t i = 0; i < n_layers; ++i) {
-    const Json& item = (*list)[static_cast<size_t>(i)];
-    if (!item.is_string()) return fail(ErrorCode::format, "{}: layer_types: {}", config.path(), kWant);
-    types.push_back(item.get<std::string>());
-  }
-  return types;
-}
-
 // Returns whether the key was set.
 Result<bool> add_windows(const HubConfig& config, const std::string& key, GgufBuilder& builder) {
   TESSERA_ASSIGN(const auto types, layer_types_of(config));
@@ -209,6 +192,22 @@ Result<int64_t> head_size_of(const HubConfig& config) {
   TESSERA_ASSIGN(const int64_t embedding, embedding_of(config));
   TESSERA_ASSIGN(const int64_t n_heads, heads_of(config));
   return n_heads > 0 ? embedding / n_heads : 0;
+}
+
+Result<std::optional<std::vector<std::string>>> layer_types_of(const HubConfig& config) {
+  constexpr std::string_view kWant = "want a list of one name per layer";
+  const Json* list = config.find({"layer_types", "layers_block_type"});
+  if (list == nullptr) return std::nullopt;
+  TESSERA_ASSIGN(const int64_t n_layers, layers_of(config));
+  if (!list->is_array() || std::ssize(*list) < n_layers)
+    return fail(ErrorCode::format, "{}: layer_types: {}", config.path(), kWant);
+  std::vector<std::string> types;
+  for (int64_t i = 0; i < n_layers; ++i) {
+    const Json& item = (*list)[static_cast<size_t>(i)];
+    if (!item.is_string()) return fail(ErrorCode::format, "{}: layer_types: {}", config.path(), kWant);
+    types.push_back(item.get<std::string>());
+  }
+  return types;
 }
 
 Result<> add_rows(const HubConfig& config, std::string_view architecture, std::span<const KeyRow> rows,

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -62,6 +64,8 @@ Result<int64_t> heads_of(const HubConfig& config);
 Result<int64_t> kv_heads_of(const HubConfig& config);
 /// The size of a head: head_dim, else the embedding divided by the heads; 0 if the config has neither.
 Result<int64_t> head_size_of(const HubConfig& config);
+/// The kind of each layer (layer_types); nothing if the config has none. Errors: format (no name for a layer).
+Result<std::optional<std::vector<std::string>>> layer_types_of(const HubConfig& config);
 
 /// Sets the keys of an architecture: the common rows, of which `rows` replaces those of the same name, and then `rows`.
 /// Errors: format (a value of another type, or out of bounds); not_found (a required

@@ -103,11 +103,11 @@ Result<> add_jamba_heads(ModelDraft& draft) {
 }
 
 // Layers without a router may have their FFN as that of expert 0.
-Result<> name_only_experts(ModelDraft& draft) {
+Result<> name_only_experts(const HubConfig& config, std::vector<ConvertedTensor>& tensors) {
   constexpr std::string_view kStack = "_exps.weight", kWeight = ".weight";
-  TESSERA_ASSIGN(const auto period, draft.config.integer({"expert_layer_period"}, 1, kMaxLayers));
-  TESSERA_ASSIGN(const auto offset, draft.config.integer({"expert_layer_offset"}, 0, kMaxLayers));
-  for (ConvertedTensor& tensor : draft.tensors) {
+  TESSERA_ASSIGN(const auto period, config.integer({"expert_layer_period"}, 1, kMaxLayers));
+  TESSERA_ASSIGN(const auto offset, config.integer({"expert_layer_offset"}, 0, kMaxLayers));
+  for (ConvertedTensor& tensor : tensors) {
     const int64_t layer = layer_of(tensor.name);
     if (!tensor.name.ends_with(kStack) || layer % period.value_or(2) == offset.value_or(1)) continue;
     if (tensor.shape[0] != 1)
@@ -117,11 +117,6 @@ Result<> name_only_experts(ModelDraft& draft) {
     tensor.shape.erase(tensor.shape.begin());
   }
   return {};
-}
-
-Result<> finish_jamba(ModelDraft& draft) {
-  TESSERA_TRY(name_only_experts(draft));
-  return add_jamba_heads(draft);
 }
 
 constexpr ModelClass kMambaClasses[] = {
@@ -145,7 +140,8 @@ constexpr ModelClass kMambaClasses[] = {
      .architecture = "jamba",
      .rules = kJambaRules,
      .keys = kJambaKeys,
-     .finish = finish_jamba},
+     .rename = name_only_experts,
+     .finish = add_jamba_heads},
 };
 
 }  // namespace

@@ -57,6 +57,7 @@ constexpr std::string_view kDroppedBeginnings[] = {"vision_tower.",
                                                    "visual.",
                                                    "model.visual.",
                                                    "model.vision_tower.",
+                                                   "model.vision_embedder.",
                                                    "multi_modal_projector.",
                                                    "model.multi_modal_projector.",
                                                    "vision_language_adapter.",
@@ -150,10 +151,17 @@ Result<ClassRules> rules_of(const ModelClass& model_class, const HubConfig& conf
   return result;
 }
 
+Result<std::vector<ConvertedTensor>> apply_class(const ModelClass& model_class, const ClassRules& rules,
+                                                 std::span<const CheckpointTensor> tensors) {
+  TESSERA_ASSIGN(std::vector<ConvertedTensor> result, apply_rules(tensors, rules.rules, rules.facts));
+  if (model_class.rename != nullptr) TESSERA_TRY(model_class.rename(*rules.facts.config, result));
+  return result;
+}
+
 Result<> draft_model(const ModelClass& model_class, std::span<const CheckpointTensor> sources, ModelDraft& draft) {
   TESSERA_ASSIGN(ClassRules rules, rules_of(model_class, draft.config));
   if (draft.later_layers == LaterLayers::dropped) rules.facts.drops_later_layers = true;
-  TESSERA_ASSIGN(draft.tensors, apply_rules(kept_tensors(sources), rules.rules, rules.facts));
+  TESSERA_ASSIGN(draft.tensors, apply_class(model_class, rules, kept_tensors(sources)));
   std::vector<KeyRow> rows(model_class.keys.begin(), model_class.keys.end());
   for (const KeyRow& row : model_class.shared_keys)
     if (std::ranges::find(model_class.keys, row.key, &KeyRow::key) == model_class.keys.end()) rows.push_back(row);

@@ -49,7 +49,9 @@ struct ModelClass {
   LaterLayers later_layers = LaterLayers::kept;
   RopeScaling scaling = RopeScaling::of_config;
   Result<bool> (*fits)(const HubConfig& config) = nullptr;  // of several rows of a name, the first that fits counts
-  Result<> (*finish)(ModelDraft& draft) = nullptr;          // what no row can say
+  // Changes names that depend on the config. Those of adapters, too.
+  Result<> (*rename)(const HubConfig& config, std::vector<ConvertedTensor>& tensors) = nullptr;
+  Result<> (*finish)(ModelDraft& draft) = nullptr;  // what no row can say
 };
 
 /// The names of the layers of most decoders: norms before attention and FFN, q, k, v and a gated FFN, or experts.
@@ -65,6 +67,10 @@ struct ClassRules {
   RuleFacts facts{};
 };
 Result<ClassRules> rules_of(const ModelClass& model_class, const HubConfig& config);
+
+/// apply_rules() and the renaming of the class. Errors: those of both.
+Result<std::vector<ConvertedTensor>> apply_class(const ModelClass& model_class, const ClassRules& rules,
+                                                 std::span<const CheckpointTensor> tensors);
 
 /// The tensors that rules are for, under the names that they have in models of text alone: no towers for images and
 /// sound, no masks.

@@ -3,13 +3,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "tessera/convert/checkpoints/model_class.h"
+#include "tessera/convert/checkpoints/output_labels.h"
 #include "tessera/convert/model_card.h"
 #include "tessera/convert/source/views.h"
 #include "tessera/gguf/keys.h"
+#include "tessera/text/utf8.h"
 
 namespace tessera::convert {
 
@@ -20,6 +23,10 @@ constexpr uint32_t kRankPooling = 4;
 constexpr TensorRule kQwenRules[] = {
     {"model.layers.{i}.self_attn.q_norm.weight", "blk.{i}.attn_q_norm.weight"},
     {"model.layers.{i}.self_attn.k_norm.weight", "blk.{i}.attn_k_norm.weight"},
+};
+
+constexpr TensorRule kScoreRules[] = {
+    {"score.weight", "cls.output.weight"},
 };
 
 constexpr KeyRow kQwen2Keys[] = {
@@ -72,6 +79,10 @@ Result<std::vector<int64_t>> ids_of_words(const ModelDraft& draft, std::span<con
   return ids;
 }
 
+void set_rerank_template(ModelDraft& draft) {
+  draft.builder.set(std::string(keys::kChatTemplate) + ".rerank", kRerankTemplate);
+}
+
 // A reranker is a model whose answer is "yes" or "no", so the rows of these two are all that is wanted of its head.
 Result<> make_reranker(ModelDraft& draft) {
   const char* const words[] = {"yes", "no"};
@@ -90,7 +101,58 @@ Result<> make_reranker(ModelDraft& draft) {
   draft.tensors.push_back(std::move(answers));
   draft.builder.set(draft.key("pooling_type"), kRankPooling);
   draft.builder.set_array(draft.key("classifier.output_labels"), words);
-  draft.builder.set(std::string(keys::kChatTemplate) + ".rerank", kRerankTemplate);
+  set_rerank_template(draft);
+  return {};
+}
+
+// The labels of n rows of a head. Libraries leave out the names that they make themselves.
+Result<std::vector<std::string>> labels_of_head(const HubConfig& config, int64_t n) {
+  TESSERA_ASSIGN(auto labels, output_labels_of(config));
+  if (labels && std::ssize(*labels) != n)
+    return fail(ErrorCode::mismatch, "{}: id2label: {} labels for {} rows of score.weight", config.path(),
+                labels->size(), n);
+  if (labels) return std::move(*labels);
+  std::vector<std::string> made;
+  for (int64_t i = 0; i < n; ++i) made.push_back("LABEL_" + std::to_string(i));
+  return made;
+}
+
+// The model computes shares of all labels, which must sum to 1.
+Result<> require_shares(const HubConfig& config) {
+  TESSERA_ASSIGN(const auto problem, config.text({"problem_type"}));
+  if (!problem || *problem == "single_label_classification") return {};
+  return fail(ErrorCode::unsupported, "{}: problem_type is {}, want single_label_classification", config.path(),
+              text::quote_text(*problem));
+}
+
+// A score alone is a logit. Its share beside a row of zeros is its sigmoid.
+void add_row_of_zeros(const Checkpoint& checkpoint, ConvertedTensor& score) {
+  std::vector<float> rows = stored_floats(checkpoint, score);
+  const auto n = std::ssize(rows);
+  rows.resize(rows.size() * 2);
+  score = computed_tensor(std::move(score.name), std::move(rows));
+  score.shape = {2, n};
+}
+
+// A classifier has a head of its own, of one row per label. One without it is a reranker.
+Result<> finish_classifier(ModelDraft& draft) {
+  constexpr int64_t kMostLabels = 1 << 20, kMostColumns = 1 << 20;
+  const auto score = std::ranges::find(draft.tensors, "cls.output.weight", &ConvertedTensor::name);
+  if (score == draft.tensors.end()) return make_reranker(draft);
+  const std::vector<int64_t>& shape = score->shape;
+  if (shape.size() != 2 || std::min(shape[0], shape[1]) < 1 || shape[0] > kMostLabels || shape[1] > kMostColumns)
+    return fail(ErrorCode::mismatch, "{}: score.weight: its shape is that of no head", draft.checkpoint.folder());
+  TESSERA_ASSIGN(std::vector<std::string> labels, labels_of_head(draft.config, shape[0]));
+  if (labels.size() == 1) {
+    add_row_of_zeros(draft.checkpoint, *score);
+    labels.push_back("not " + labels[0]);
+    TESSERA_ASSIGN(const auto card, draft.checkpoint.read_text("README.md", kMaxCardBytes));
+    if (card && card->find("Qwen3-Reranker") != std::string::npos) set_rerank_template(draft);
+  } else {
+    TESSERA_TRY(require_shares(draft.config));
+  }
+  draft.builder.set(draft.key("pooling_type"), kRankPooling);
+  draft.builder.set_array(draft.key("classifier.output_labels"), labels);
   return {};
 }
 
@@ -111,9 +173,10 @@ constexpr ModelClass kQwenClasses[] = {
      .finish = finish_qwen3},
     {.names = "Qwen3ForSequenceClassification",
      .architecture = "qwen3",
-     .rules = kQwenRules,
+     .rules = kScoreRules,
      .keys = kQwen3Keys,
-     .finish = make_reranker},
+     .shared_rules = kQwenRules,
+     .finish = finish_classifier},
     {.names = "Qwen3MoeForCausalLM", .architecture = "qwen3moe", .rules = kQwenRules, .keys = kQwen2MoeKeys},
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tessera/base/index.h"
+#include "tessera/convert/source/to_floats.h"
 #include "tessera/convert/source/views.h"
 #include "tessera/text/utf8.h"
 
@@ -107,6 +108,10 @@ std::string_view factor_end_of(std::string_view name) {
   return {};
 }
 
+bool fits_end(std::span<const TensorRule> fitting, std::string_view end) {
+  return !fitting.empty() && fitting[0].hub.ends_with(end);
+}
+
 std::string_view without_prefix(std::string_view name, std::string_view prefix) {
   if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
   return name;
@@ -180,6 +185,18 @@ ConvertedTensor computed_tensor(std::string name, std::vector<float> values) {
   return tensor;
 }
 
+std::vector<float> stored_floats(const Checkpoint& checkpoint, const ConvertedTensor& tensor) {
+  std::vector<float> values;
+  for (const ConvertedTensor::Part& part : tensor.parts) {
+    std::vector<std::byte> bytes(to_size(part.view.n_elements()) * element_bytes(part.view.type));
+    checkpoint.read(part.view, part.file, 0, bytes);
+    const auto n = to_size(part.view.n_values());
+    values.resize(values.size() + n);
+    to_floats(part.view.type, bytes, std::span(values).last(n));
+  }
+  return values;
+}
+
 std::span<const TensorRule> find_rules(std::string_view name, std::span<const TensorRule> rules,
                                        std::string_view prefix) {
   name = without_prefix(name, prefix);
@@ -199,8 +216,10 @@ Result<std::vector<ConvertedTensor>> apply_rules(std::span<const CheckpointTenso
   Collection collection(facts);
   std::vector<Spare> spares;
   for (const CheckpointTensor& source : tensors) {
-    const std::string_view factor_end = factor_end_of(source.tensor.name);
     std::string full_name = source.tensor.name;
+    std::string_view factor_end = factor_end_of(source.tensor.name);
+    // A rule may be for a factor itself, and not for the weight that it belongs to.
+    if (!factor_end.empty() && fits_end(find_rules(full_name, rules, facts.prefix), factor_end)) factor_end = {};
     if (!factor_end.empty()) full_name.replace(full_name.size() - factor_end.size(), factor_end.size(), kWeight);
     const std::span<const TensorRule> fitting = find_rules(full_name, rules, facts.prefix);
     if (fitting.empty())

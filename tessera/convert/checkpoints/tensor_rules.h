@@ -81,6 +81,9 @@ struct ConvertedTensor {
 /// A tensor whose values are computed.
 ConvertedTensor computed_tensor(std::string name, std::vector<float> values);
 
+/// The values of a tensor's parts as they are stored, for tensors that are small.
+std::vector<float> stored_floats(const Checkpoint& checkpoint, const ConvertedTensor& tensor);
+
 /// The first rule that fits a name of the checkpoint, and those after it of the same pattern; empty if none fits.
 std::span<const TensorRule> find_rules(std::string_view name, std::span<const TensorRule> rules,
                                        std::string_view prefix);

@@ -17,7 +17,7 @@ namespace tessera::convert {
 namespace {
 
 constexpr int64_t kMaxWidth = int64_t{1} << 24;
-constexpr int64_t kMaxCount = 1 << 14;  // of layers and heads
+constexpr int64_t kMaxParamsCount = 1 << 14;  // of layers and heads
 
 struct JoinedPart {
   StoredTensor tensor;
@@ -136,8 +136,8 @@ Result<int64_t> width_of_params(const HubConfig& params) { return params.require
 Result<BareModel> model_of_params(const HubConfig& params, std::span<const StoredTensor> tensors) {
   BareModel model;
   TESSERA_ASSIGN(model.n_embd, width_of_params(params));
-  TESSERA_ASSIGN(model.n_layers, params.require_integer({"n_layers"}, 1, kMaxCount));
-  TESSERA_ASSIGN(model.n_heads, params.require_integer({"n_heads"}, 1, kMaxCount));
+  TESSERA_ASSIGN(model.n_layers, params.require_integer({"n_layers"}, 1, kMaxParamsCount));
+  TESSERA_ASSIGN(model.n_heads, params.require_integer({"n_heads"}, 1, kMaxParamsCount));
   TESSERA_ASSIGN(const auto eps, params.number({"norm_eps"}));
   TESSERA_ASSIGN(const auto theta, params.number({"rope_theta"}));
   TESSERA_ASSIGN(const auto is_scaled, params.flag({"use_scaled_rope"}));

@@ -1,7 +1,7 @@
 # libtessera.so: the C interface (include/tessera/tessera.h) for other programs, and what they find it by.
 #
-# The version is that of the interface, not of the program: tessera.h has it. A new minor version adds names to a node
-# of its own in exports.map; only a new major version changes the SONAME.
+# The version is that of the interface, not of the program: tessera.h has it. Only a new major version changes the
+# SONAME. The library exports the functions of the header and nothing else.
 set(header ${PROJECT_SOURCE_DIR}/include/tessera/tessera.h)
 foreach(part MAJOR MINOR PATCH)
   file(STRINGS ${header} line REGEX "^#define TESSERA_VERSION_${part} ")
@@ -10,7 +10,14 @@ endforeach()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
 set(interface_version ${interface_MAJOR}.${interface_MINOR}.${interface_PATCH})
 
-set(exports ${PROJECT_SOURCE_DIR}/tessera/capi/exports.map)
+file(STRINGS ${header} declarations REGEX "^TESSERA_API ")
+set(names "")
+foreach(declaration ${declarations})
+  string(REGEX REPLACE "^.*[ *](tessera_[a-z_]+)\\(.*$" "    \\1;" name "${declaration}")
+  string(APPEND names "${name}\n")
+endforeach()
+set(exports ${CMAKE_BINARY_DIR}/generated/exports.map)
+file(CONFIGURE OUTPUT ${exports} CONTENT "TESSERA_1.0 {\n  global:\n@names@  local:\n    *;\n};\n" @ONLY)
 add_library(tessera_c SHARED $<TARGET_OBJECTS:tessera_capi>)
 target_link_libraries(tessera_c PRIVATE $<TARGET_PROPERTY:tessera_capi,LINK_LIBRARIES>)
 target_link_options(tessera_c PRIVATE LINKER:--version-script=${exports} LINKER:--no-undefined

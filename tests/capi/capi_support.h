@@ -21,12 +21,12 @@ struct CallError {
 };
 
 /// Expects a status, and a part of the error's text.
-#define EXPECT_STATUS(call, wanted_status, wanted_text)                                 \
-  do {                                                                                  \
-    CallError error;                                                                    \
-    EXPECT_EQ((call), (wanted_status)) << error.text();                                 \
-    EXPECT_EQ(error.error.status, (wanted_status));                                     \
-    EXPECT_NE(error.text().find(wanted_text), std::string::npos) << error.text();       \
+#define EXPECT_STATUS(call, wanted_status, wanted_text)                           \
+  do {                                                                            \
+    CallError error;                                                              \
+    EXPECT_EQ((call), (wanted_status)) << error.text();                           \
+    EXPECT_EQ(error.error.status, (wanted_status));                               \
+    EXPECT_NE(error.text().find(wanted_text), std::string::npos) << error.text(); \
   } while (false)
 #define EXPECT_SUCCESS(call) EXPECT_STATUS(call, TESSERA_OK, "")
 

@@ -15,8 +15,9 @@ TEST(CapiLibrary, HasAVersionAndNamesOfStatuses) {
   EXPECT_EQ(std::string(tessera_version_text()), "1.0.0");
   EXPECT_EQ(tessera_version(), 1'000'000u);
   EXPECT_TRUE(std::string(tessera_build_info()).starts_with("tessera "));
-  const char* const names[] = {"success", "invalid argument", "not found", "I/O error",     "bad format", "limit exceeded",
-                               "unsupported", "mismatch",     "out of memory", "cancelled", "internal error"};
+  const char* const names[] = {"success",       "invalid argument", "not found",     "I/O error",
+                               "bad format",    "limit exceeded",   "unsupported",   "mismatch",
+                               "out of memory", "cancelled",        "internal error"};
   for (int32_t status = 0; status < 11; ++status) EXPECT_EQ(std::string(tessera_status_name(status)), names[status]);
   for (const int32_t other : {-1, 11, INT32_MAX}) EXPECT_EQ(std::string(tessera_status_name(other)), "unknown status");
 }
@@ -106,7 +107,8 @@ TEST(CapiRuntime, ListsDevices) {
   info.size = sizeof info;
   for (const int64_t index : {int64_t{-1}, n})
     EXPECT_STATUS(tessera_runtime_device_info(runtime.get(), index, &info, error), TESSERA_INVALID_ARGUMENT, "index: ");
-  EXPECT_STATUS(tessera_runtime_device_info(runtime.get(), 0, nullptr, error), TESSERA_INVALID_ARGUMENT, "info: is NULL");
+  EXPECT_STATUS(tessera_runtime_device_info(runtime.get(), 0, nullptr, error), TESSERA_INVALID_ARGUMENT,
+                "info: is NULL");
   EXPECT_STATUS(tessera_runtime_device_info(nullptr, 0, &info, error), TESSERA_INVALID_ARGUMENT, "runtime: is NULL");
   EXPECT_EQ(tessera_runtime_device_count(nullptr), 0);
 }

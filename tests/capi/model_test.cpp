@@ -86,7 +86,8 @@ TEST(CapiModel, RefusesWrongFilesAndOptions) {
   options.devices = "cpu,nothing";
   EXPECT_STATUS(open(story_model(), &options, error), TESSERA_NOT_FOUND, "nothing");
   EXPECT_EQ(model, nullptr);
-  EXPECT_STATUS(tessera_model_load(nullptr, nullptr, nullptr, nullptr, error), TESSERA_INVALID_ARGUMENT, "model: is NULL");
+  EXPECT_STATUS(tessera_model_load(nullptr, nullptr, nullptr, nullptr, error), TESSERA_INVALID_ARGUMENT,
+                "model: is NULL");
   tessera_model_info info{};
   EXPECT_STATUS(tessera_model_info_get(nullptr, &info, error), TESSERA_INVALID_ARGUMENT, "model: is NULL");
   const ModelHandle story = open_story(runtime.get(), false);
@@ -141,11 +142,13 @@ TEST(CapiTokenizer, TextsBecomeTokensAndTextsAgain) {
                 "model: is NULL");
 
   std::string out(text.size() + 1, 'x');
-  EXPECT_SUCCESS(tessera_detokenize(model.get(), tokens.data(), tokens.size(), 0, out.data(), out.size(), &needed, error));
+  EXPECT_SUCCESS(
+      tessera_detokenize(model.get(), tokens.data(), tokens.size(), 0, out.data(), out.size(), &needed, error));
   EXPECT_EQ(needed, out.size());
   EXPECT_EQ(std::string(out.c_str()), text);
-  EXPECT_STATUS(tessera_detokenize(model.get(), tokens.data(), tokens.size(), 0, out.data(), text.size(), &needed, error),
-                TESSERA_LIMIT, "buffer: 17 bytes are needed, room is for 16");
+  EXPECT_STATUS(
+      tessera_detokenize(model.get(), tokens.data(), tokens.size(), 0, out.data(), text.size(), &needed, error),
+      TESSERA_LIMIT, "buffer: 17 bytes are needed, room is for 16");
   std::string longer(100, 'x');
   EXPECT_SUCCESS(tessera_detokenize(model.get(), tokens.data(), tokens.size(), TESSERA_DETOKENIZE_SPECIAL,
                                     longer.data(), longer.size(), &needed, error));
@@ -181,7 +184,8 @@ TEST(CapiTokenizer, TokensHaveProperties) {
   EXPECT_EQ(info.kind, TESSERA_TOKEN_KIND_CONTROL);
   EXPECT_SUCCESS(tessera_token_info_get(model.get(), 3, &info, error));
   EXPECT_EQ(info.kind, TESSERA_TOKEN_KIND_BYTE);
-  EXPECT_STATUS(tessera_token_info_get(model.get(), 512, &info, error), TESSERA_INVALID_ARGUMENT, "token: 512, there are 512");
+  EXPECT_STATUS(tessera_token_info_get(model.get(), 512, &info, error), TESSERA_INVALID_ARGUMENT,
+                "token: 512, there are 512");
   EXPECT_STATUS(tessera_token_info_get(model.get(), 1, nullptr, error), TESSERA_INVALID_ARGUMENT, "info: is NULL");
   EXPECT_STATUS(tessera_token_info_get(nullptr, 1, &info, error), TESSERA_INVALID_ARGUMENT, "model: is NULL");
 }

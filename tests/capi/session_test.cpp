@@ -104,15 +104,16 @@ TEST_F(CapiSession, RefusesWrongOptions) {
   EXPECT_STATUS(tessera_session_create(unloaded.get(), nullptr, &session, error), TESSERA_INVALID_ARGUMENT,
                 "model: call tessera_model_load() first");
   uint64_t n = 0;
-  EXPECT_STATUS(tessera_session_plan(nullptr, nullptr, nullptr, 0, &n, error), TESSERA_INVALID_ARGUMENT, "model: is NULL");
+  EXPECT_STATUS(tessera_session_plan(nullptr, nullptr, nullptr, 0, &n, error), TESSERA_INVALID_ARGUMENT,
+                "model: is NULL");
   EXPECT_EQ(tessera_session_n_ctx(nullptr), 0);
 }
 
 // Logits do not depend on the split into calls, nor on positions that are given or left open.
 TEST_F(CapiSession, DecodesInAnySplit) {
   const SessionHandle whole = create();
-  EXPECT_SUCCESS(tessera_session_append(whole.get(), 0, tokens_.data(), tokens_.size(), TESSERA_WANTS_OUTPUT, nullptr,
-                                        error));
+  EXPECT_SUCCESS(
+      tessera_session_append(whole.get(), 0, tokens_.data(), tokens_.size(), TESSERA_WANTS_OUTPUT, nullptr, error));
   const std::vector<float> wanted = output(whole.get());
   ASSERT_EQ(wanted.size(), 512u);
   EXPECT_EQ(tessera_session_output_count(whole.get()), 1);
@@ -209,7 +210,8 @@ TEST_F(CapiSession, SequencesAreForkedCutAndMoved) {
     EXPECT_STATUS(tessera_sequence_fork(session.get(), bad, 0, 0, -1, error), TESSERA_INVALID_ARGUMENT, text);
     EXPECT_STATUS(tessera_sequence_fork(session.get(), 0, bad, 0, -1, error), TESSERA_INVALID_ARGUMENT, text);
     EXPECT_STATUS(tessera_sequence_shift(session.get(), bad, 0, -1, 1, error), TESSERA_INVALID_ARGUMENT, text);
-    EXPECT_STATUS(tessera_sequence_save(session.get(), bad, nullptr, 0, nullptr, error), TESSERA_INVALID_ARGUMENT, text);
+    EXPECT_STATUS(tessera_sequence_save(session.get(), bad, nullptr, 0, nullptr, error), TESSERA_INVALID_ARGUMENT,
+                  text);
     EXPECT_STATUS(tessera_sequence_restore(session.get(), bad, "", 0, error), TESSERA_INVALID_ARGUMENT, text);
   }
   EXPECT_STATUS(tessera_session_clear(nullptr, error), TESSERA_INVALID_ARGUMENT, "session: is NULL");
@@ -234,7 +236,8 @@ TEST_F(CapiSession, StatesAreSavedAndRestored) {
   CallError damaged;
   EXPECT_NE(tessera_sequence_restore(other.get(), 0, state.data(), state.size(), damaged), TESSERA_OK);
   EXPECT_EQ(range(other.get(), 0).second, static_cast<int32_t>(tokens_.size()) - 1);
-  EXPECT_STATUS(tessera_sequence_restore(other.get(), 0, nullptr, 9, error), TESSERA_INVALID_ARGUMENT, "state: is NULL");
+  EXPECT_STATUS(tessera_sequence_restore(other.get(), 0, nullptr, 9, error), TESSERA_INVALID_ARGUMENT,
+                "state: is NULL");
 }
 
 TEST_F(CapiSession, EmbeddingsAreRowsOfTheirWidth) {
@@ -242,8 +245,8 @@ TEST_F(CapiSession, EmbeddingsAreRowsOfTheirWidth) {
   options.n_ctx = 64;
   options.flags = TESSERA_SESSION_EMBEDDINGS;
   const SessionHandle session = create_session_handle(model_.get(), &options);
-  EXPECT_SUCCESS(tessera_session_append(session.get(), 0, tokens_.data(), tokens_.size(), TESSERA_WANTS_OUTPUT, nullptr,
-                                        error));
+  EXPECT_SUCCESS(
+      tessera_session_append(session.get(), 0, tokens_.data(), tokens_.size(), TESSERA_WANTS_OUTPUT, nullptr, error));
   EXPECT_EQ(output(session.get()).size(), 64u);
   const SamplerHandle sampler = create_greedy(model_.get());
   tessera_generation* generation = nullptr;
@@ -330,10 +333,12 @@ TEST_F(CapiSession, SamplersChooseAcceptAndAreCloned) {
   options.order = nullptr;
   options.top_p = 2;
   EXPECT_STATUS(tessera_sampler_create(model_.get(), &options, 64, &created, error), TESSERA_INVALID_ARGUMENT, "top_p");
-  EXPECT_STATUS(tessera_sampler_create(model_.get(), nullptr, 0, &created, error), TESSERA_INVALID_ARGUMENT, "n_ctx: 0");
+  EXPECT_STATUS(tessera_sampler_create(model_.get(), nullptr, 0, &created, error), TESSERA_INVALID_ARGUMENT,
+                "n_ctx: 0");
   EXPECT_STATUS(tessera_sampler_create(model_.get(), nullptr, 9, nullptr, error), TESSERA_INVALID_ARGUMENT,
                 "sampler: is NULL");
-  EXPECT_STATUS(tessera_sampler_create(nullptr, nullptr, 9, &created, error), TESSERA_INVALID_ARGUMENT, "model: is NULL");
+  EXPECT_STATUS(tessera_sampler_create(nullptr, nullptr, 9, &created, error), TESSERA_INVALID_ARGUMENT,
+                "model: is NULL");
 }
 
 // Generates a text; `generation` has begun.
@@ -400,7 +405,8 @@ TEST_F(CapiSession, GenerationsRefuseWrongArguments) {
   const SamplerHandle of_other = create_greedy(other.get());
   tessera_generation* generation = nullptr;
   const auto refuse = [&](tessera_session* of, tessera_sampler* by, int32_t sequence, const std::string& text) {
-    EXPECT_STATUS(tessera_generation_create(of, by, sequence, nullptr, &generation, error), TESSERA_INVALID_ARGUMENT, text);
+    EXPECT_STATUS(tessera_generation_create(of, by, sequence, nullptr, &generation, error), TESSERA_INVALID_ARGUMENT,
+                  text);
   };
   refuse(nullptr, sampler.get(), 0, "session: is NULL");
   refuse(session.get(), nullptr, 0, "sampler: is NULL");
@@ -423,15 +429,18 @@ TEST_F(CapiSession, GenerationsRefuseWrongArguments) {
   EXPECT_EQ(generation, nullptr);
   EXPECT_SUCCESS(tessera_generation_create(session.get(), sampler.get(), 0, nullptr, &generation, error));
   const GenerationHandle handle(generation, tessera_generation_release);
-  EXPECT_STATUS(tessera_generation_start(generation, nullptr, 0, nullptr, error), TESSERA_INVALID_ARGUMENT, "no tokens");
+  EXPECT_STATUS(tessera_generation_start(generation, nullptr, 0, nullptr, error), TESSERA_INVALID_ARGUMENT,
+                "no tokens");
   const std::vector<int32_t> many(400, 5);
   EXPECT_STATUS(tessera_generation_start(generation, many.data(), many.size(), nullptr, error), TESSERA_LIMIT, "");
   EXPECT_STATUS(tessera_generation_start(nullptr, many.data(), 1, nullptr, error), TESSERA_INVALID_ARGUMENT,
                 "generation: is NULL");
   tessera_generated next{};
   EXPECT_STATUS(tessera_generation_next(generation, &next, nullptr, error), TESSERA_INVALID_ARGUMENT, "start() first");
-  EXPECT_STATUS(tessera_generation_next(generation, nullptr, nullptr, error), TESSERA_INVALID_ARGUMENT, "next: is NULL");
-  EXPECT_STATUS(tessera_generation_next(nullptr, &next, nullptr, error), TESSERA_INVALID_ARGUMENT, "generation: is NULL");
+  EXPECT_STATUS(tessera_generation_next(generation, nullptr, nullptr, error), TESSERA_INVALID_ARGUMENT,
+                "next: is NULL");
+  EXPECT_STATUS(tessera_generation_next(nullptr, &next, nullptr, error), TESSERA_INVALID_ARGUMENT,
+                "generation: is NULL");
 }
 
 TEST_F(CapiSession, GenerationFillsOrShiftsTheContext) {

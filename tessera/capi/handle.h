@@ -23,17 +23,17 @@ enum class HandleKind : uint64_t {
 class Handle {
  public:
   HandleKind kind() const { return kind_; }
-  void retain() { n_references_.fetch_add(1, std::memory_order_relaxed); }
+  void retain() const { n_references_.fetch_add(1, std::memory_order_relaxed); }
   /// Returns whether this was the last reference.
-  bool release() { return n_references_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+  bool release() const { return n_references_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
 
  protected:
   explicit Handle(HandleKind kind) : kind_(kind) {}
   ~Handle() { kind_ = HandleKind::freed; }
 
  private:
-  HandleKind kind_;  // the first 8 bytes
-  std::atomic<uint32_t> n_references_{1};
+  HandleKind kind_;                                // the first 8 bytes
+  mutable std::atomic<uint32_t> n_references_{1};  // a handle that is only read can be kept, too
 };
 
 /// Refuses NULL and handles of other kinds. Error: invalid_argument.

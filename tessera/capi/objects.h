@@ -55,9 +55,9 @@ struct tessera_session : tessera::capi::Handle {
 
 struct tessera_sampler : tessera::capi::Handle {
   static constexpr auto kKind = tessera::capi::HandleKind::sampler;
-  explicit tessera_sampler(tessera_model* of) : Handle(kKind), model(of) {}
+  explicit tessera_sampler(const tessera_model* of) : Handle(kKind), model(of) {}
 
-  tessera::capi::Reference<tessera_model> model;
+  tessera::capi::Reference<const tessera_model> model;
   std::unique_ptr<tessera::sample::Chain> chain;
 };
 

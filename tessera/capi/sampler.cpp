@@ -142,7 +142,7 @@ tessera_status tessera_sampler_create(const tessera_model* model, const tessera_
     if (n_ctx < 1 || n_ctx > INT32_MAX)
       return fail(ErrorCode::invalid_argument, "n_ctx: {}, want 1 to {}", n_ctx, INT32_MAX);
     TESSERA_ASSIGN(const sample::SamplerParams params, sampler_params(options));
-    auto created = std::make_unique<tessera_sampler>(const_cast<tessera_model*>(model));  // only its count changes
+    auto created = std::make_unique<tessera_sampler>(model);
     TESSERA_ASSIGN(created->chain,
                    sample::Chain::create(params, sampling_vocab(model->engine), static_cast<int32_t>(n_ctx)));
     *sampler = created.release();

@@ -142,6 +142,8 @@ tessera_status tessera_session_create(tessera_model* model, const tessera_sessio
     TESSERA_ASSIGN(const SessionOptions wanted, session_options(*model, options));
     auto created = std::make_unique<tessera_session>(model);
     TESSERA_ASSIGN(created->session, Session::create(model->engine, wanted));
+    if (const std::string_view warning = created->session->warning(); !warning.empty())
+      model->runtime->log(TESSERA_LOG_WARNING, std::string(warning));
     *session = created.release();
     return {};
   });

@@ -143,14 +143,19 @@ TESSERA_API void tessera_cancel_release(tessera_cancel* cancel);
 
 typedef struct tessera_model tessera_model;
 
-enum { TESSERA_LOAD_MAP = 0, TESSERA_LOAD_READ = 1 };
+enum {
+  /* Weights are used in the mapped file where that is possible. As with every mapped file, the system ends the process
+   * with SIGBUS if another process cuts the file while it is used. */
+  TESSERA_LOAD_MAP = 0,
+  TESSERA_LOAD_READ = 1 /* the file is read, and not needed after tessera_model_load() */
+};
 
 /* The loaded share of the bytes, 0 to 1. Called on the thread that loads. Returns 0 to go on. */
 typedef int32_t (*tessera_progress_function)(void* user, float share);
 
 typedef struct tessera_model_options {
   uint32_t size;
-  int32_t load_mode;    /* TESSERA_LOAD_MAP: weights are used in the mapped file where that is possible */
+  int32_t load_mode;    /* TESSERA_LOAD_... */
   const char* devices;  /* names with commas; NULL: the CPU */
   int32_t n_gpu_layers; /* layers on the devices; 0: all that fit */
   uint32_t flags;       /* TESSERA_MODEL_... */

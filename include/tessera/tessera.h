@@ -157,7 +157,7 @@ typedef struct tessera_model_options {
   uint32_t size;
   int32_t load_mode;    /* TESSERA_LOAD_... */
   const char* devices;  /* names with commas; NULL: the CPU */
-  int32_t n_gpu_layers; /* layers on the devices; 0: all that fit */
+  int32_t n_gpu_layers; /* layers on the devices, counted from the last; 0: all */
   uint32_t flags;       /* TESSERA_MODEL_... */
 } tessera_model_options;
 enum {

@@ -39,6 +39,11 @@ tessera_status report(tessera_status status, std::string_view text, tessera_erro
   return status;
 }
 
+Result<> require_size(uint64_t size, std::string_view name) {
+  if (size >= sizeof(uint32_t) && size <= kMaxStructBytes) return {};
+  return fail(ErrorCode::invalid_argument, "{}: size is {}: set it to the size of the struct", name, size);
+}
+
 void copy_text(std::string_view text, std::span<char> to) noexcept {
   size_t n = std::min(text.size(), to.size() - 1);
   // A character that does not fit is left out as a whole.

@@ -40,10 +40,16 @@ T guarded_value(T failed, Function&& function) noexcept {
   }
 }
 
-/// Copies as much of `value` as a caller's struct of `size` bytes has, zeros what follows, and sets its size.
+inline constexpr size_t kMaxStructBytes = 1 << 16;
+
+/// Refuses sizes that no version of a struct has, such as those of memory that was not set. Error: invalid_argument.
+Result<> require_size(uint64_t size, std::string_view name);
+
+/// Copies as much of `value` as a caller's struct of `size` bytes has, zeros the rest, and sets its size. Does nothing
+/// for NULL or a size that require_size() refuses.
 template <class T>
 void write_sized(T* to, size_t size, T value) {
-  if (to == nullptr || size < sizeof(value.size)) return;
+  if (to == nullptr || size < sizeof(value.size) || size > kMaxStructBytes) return;
   std::memset(static_cast<void*>(to), 0, size);
   value.size = static_cast<uint32_t>(size);
   std::memcpy(static_cast<void*>(to), &value, std::min(size, sizeof(T)));
@@ -55,10 +61,8 @@ void write_sized(T* to, size_t size, T value) {
 template <class T>
 Result<T> read_sized(const T* from, const T& defaults, std::string_view name) {
   if (from == nullptr) return defaults;
-  constexpr uint32_t kMaxSize = 1 << 16;
   const uint32_t size = from->size;
-  if (size < sizeof(size) || size > kMaxSize)
-    return fail(ErrorCode::invalid_argument, "{}: size is {}: call its _init function first", name, size);
+  TESSERA_TRY(require_size(size, name));
   T value = defaults;
   std::memcpy(static_cast<void*>(&value), from, std::min<size_t>(size, sizeof(T)));
   if (size <= sizeof(T)) return value;

@@ -90,6 +90,7 @@ tessera_status tessera_runtime_device_info(tessera_runtime* runtime, int64_t ind
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(runtime, "runtime"));
     if (info == nullptr) return fail(ErrorCode::invalid_argument, "info: is NULL");
+    TESSERA_TRY(capi::require_size(info->size, "info"));
     const auto devices = runtime->registry->devices();
     if (index < 0 || index >= std::ssize(devices))
       return fail(ErrorCode::invalid_argument, "index: {}, there are {} devices", index, devices.size());

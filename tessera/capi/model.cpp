@@ -71,6 +71,8 @@ tessera_status tessera_model_open(tessera_runtime* runtime, const char* path, co
     TESSERA_ASSIGN(const EngineOptions engine, engine_options(wanted, *runtime));
     auto created = std::make_unique<tessera_model>(runtime);
     TESSERA_ASSIGN(created->engine, Engine::open(*runtime->registry, path, engine));
+    for (const std::string& warning : created->engine->tokenizer().warnings())
+      runtime->log(TESSERA_LOG_WARNING, warning);
     *model = created.release();
     return {};
   });
@@ -103,6 +105,7 @@ tessera_status tessera_model_info_get(const tessera_model* model, tessera_model_
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(model, "model"));
     if (info == nullptr) return fail(ErrorCode::invalid_argument, "info: is NULL");
+    TESSERA_TRY(capi::require_size(info->size, "info"));
     const ModelInfo& found = model->engine->model().info();
     tessera_model_info out{};
     out.flags = flags_of(*model->engine);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tessera/capi/objects.h"
 #include "tests/capi/capi_support.h"
 
 namespace tessera {
@@ -111,6 +112,31 @@ TEST(CapiRuntime, ListsDevices) {
                 "info: is NULL");
   EXPECT_STATUS(tessera_runtime_device_info(nullptr, 0, &info, error), TESSERA_INVALID_ARGUMENT, "runtime: is NULL");
   EXPECT_EQ(tessera_runtime_device_count(nullptr), 0);
+}
+
+TEST(CapiRuntime, LogsToTheFunctionOfTheProgram) {
+  std::vector<std::string> lines;
+  tessera_runtime_options options;
+  tessera_runtime_options_init(&options, sizeof options);
+  options.log = [](void* user, int32_t level, const char* text) {
+    static_cast<std::vector<std::string>*>(user)->push_back(std::to_string(level) + text);
+  };
+  options.log_user = &lines;
+  tessera_runtime* runtime = nullptr;
+  EXPECT_SUCCESS(tessera_runtime_create(&options, &runtime, error));
+  runtime->log(TESSERA_LOG_WARNING, "a line");
+  EXPECT_EQ(lines, std::vector<std::string>{"2a line"});
+  tessera_runtime_release(runtime);
+  EXPECT_SUCCESS(tessera_runtime_create(nullptr, &runtime, error));
+  runtime->log(TESSERA_LOG_WARNING, "nobody hears this");
+  tessera_runtime_release(runtime);
+}
+
+TEST(CapiRuntime, InfosNeedTheirSize) {
+  const RuntimeHandle runtime = create_runtime_handle();
+  tessera_device_info info{};
+  EXPECT_STATUS(tessera_runtime_device_info(runtime.get(), 0, &info, error), TESSERA_INVALID_ARGUMENT,
+                "info: size is 0: set it to the size of the struct");
 }
 
 TEST(CapiRuntime, RefusesWrongOptions) {

@@ -1,5 +1,7 @@
 // Models and tokenizers of tessera.h.
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 
 #include "tests/capi/capi_support.h"
 
@@ -92,7 +94,24 @@ TEST(CapiModel, RefusesWrongFilesAndOptions) {
   EXPECT_STATUS(tessera_model_info_get(nullptr, &info, error), TESSERA_INVALID_ARGUMENT, "model: is NULL");
   const ModelHandle story = open_story(runtime.get(), false);
   EXPECT_STATUS(tessera_model_info_get(story.get(), nullptr, error), TESSERA_INVALID_ARGUMENT, "info: is NULL");
+  for (const uint32_t size : {0u, 3u, (1u << 16) + 1}) {
+    info.size = size;
+    EXPECT_STATUS(tessera_model_info_get(story.get(), &info, error), TESSERA_INVALID_ARGUMENT, "info: size is ");
+  }
   EXPECT_EQ(tessera_model_is_loaded(nullptr), 0);
+}
+
+// A program of an earlier version has room for the first members only.
+TEST(CapiModel, InfosFitTheirRoom) {
+  const RuntimeHandle runtime = create_runtime_handle();
+  const ModelHandle story = open_story(runtime.get(), false);
+  tessera_model_info info;
+  std::memset(&info, 0xff, sizeof info);
+  info.size = offsetof(tessera_model_info, n_embd);
+  EXPECT_SUCCESS(tessera_model_info_get(story.get(), &info, error));
+  EXPECT_EQ(info.size, offsetof(tessera_model_info, n_embd));
+  EXPECT_EQ(info.n_ctx_train, 2048);
+  EXPECT_EQ(info.n_embd, -1);
 }
 
 TEST(CapiModel, LoadsInEachMode) {

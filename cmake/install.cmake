@@ -3,6 +3,9 @@
 # Components: `tessera` is part of every installation. `plain` is part of the .tar.gz and of builds by users. `debian`
 # contains files with Debian-specific destinations and is part of the .deb only.
 include(GNUInstallDirs)
+if(TARGET tessera_capi AND NOT TESSERA_SANITIZE)
+  include(shared_library)
+endif()
 
 install(TARGETS tessera RUNTIME COMPONENT tessera)
 # A link of this name is "tessera serve".
@@ -57,6 +60,10 @@ if(TESSERA_BUILD_TESTS AND TARGET tessera_pages AND NOT TESSERA_SANITIZE)
   add_test(NAME install.files COMMAND ${PROJECT_SOURCE_DIR}/tests/install/install_test.sh ${CMAKE_BINARY_DIR})
   add_test(NAME install.portable COMMAND ${PROJECT_SOURCE_DIR}/scripts/check_portable.sh $<TARGET_FILE:tessera>)
   set_tests_properties(install.files install.portable PROPERTIES LABELS fast TIMEOUT 300)
+  if(TARGET tessera_c)
+    add_test(NAME install.library COMMAND ${PROJECT_SOURCE_DIR}/tests/install/library_test.sh ${CMAKE_BINARY_DIR})
+    set_tests_properties(install.library PROPERTIES LABELS fast TIMEOUT 600)
+  endif()
   if(NOT TESSERA_PORTABLE)  # the program needs fmt and libstdc++, and the check must name one of them
     set_tests_properties(install.portable PROPERTIES PASS_REGULAR_EXPRESSION "error: .*tessera: needs lib")
   endif()

@@ -40,12 +40,16 @@ same() {
 env -u DESTDIR DESTDIR="$tmp/root" cmake --install "$build" --prefix /usr >/dev/null
 root=$tmp/root/usr
 program=$root/bin/tessera
+libdir=$(dirname "$(cd "$root" && find lib* -name libtessera.so)")
 commands=$("$program" help | sed -nE 's/^  ([a-z-]+) +.*/\1/p' | grep -vx help)
 [ "$(wc -l <<<"$commands")" -gt 15 ] || fail "commands: only '$commands'"
 {
   echo bin/tessera
   echo bin/tessera-serve
   echo include/tessera/backend_plugin.h
+  echo include/tessera/tessera.h
+  for name in libtessera.so libtessera.so.1 libtessera.so.1.0.0 pkgconfig/tessera.pc; do echo "$libdir/$name"; done
+  for name in config config-release config-version; do echo "$libdir/cmake/tessera/tessera-$name.cmake"; done
   echo share/bash-completion/completions/tessera
   echo share/fish/vendor_completions.d/tessera.fish
   echo share/zsh/site-functions/_tessera

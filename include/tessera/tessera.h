@@ -1,0 +1,509 @@
+/* tessera as a library: runs large language models from GGUF files.
+ *
+ * This header is plain C99 and C++11. docs/library.md explains it with examples.
+ *
+ * Errors. A function that can fail returns a tessera_status, 0 for success. It takes a tessera_error as its last
+ * argument, which the caller owns and which may be NULL. A failed function changes nothing, unless its comment says
+ * otherwise. Nothing aborts, exits or prints, and no C++ exception leaves a function.
+ *
+ * Handles. A handle counts its references: _retain adds one, _release gives one back and accepts NULL. The last release
+ * frees the object. A session keeps its model, and a model its runtime, so handles can be released in any order.
+ *
+ * Threads. The comment of each function has a letter:
+ *   A   may be called from any thread at any time
+ *   S   one thread at a time for one handle; calls with other handles go on
+ * After fork() the child must not use handles of its parent. It may create a runtime of its own.
+ *
+ * Structs. A struct that begins with `size` can grow. Its _init function sets `size` and the defaults. Members that a
+ * program does not know, because it was compiled with an older header, have their default.
+ *
+ * Texts are UTF-8. A length of -1 stands for a text that ends with a NUL.
+ *
+ * Versions. A minor version adds functions, and members at the end of structs. A major version may break programs.
+ */
+#ifndef TESSERA_TESSERA_H
+#define TESSERA_TESSERA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define TESSERA_API __attribute__((visibility("default")))
+#else
+#define TESSERA_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Library ---- */
+
+#define TESSERA_VERSION_MAJOR 1
+#define TESSERA_VERSION_MINOR 0
+#define TESSERA_VERSION_PATCH 0
+#define TESSERA_VERSION (TESSERA_VERSION_MAJOR * 1000000 + TESSERA_VERSION_MINOR * 1000 + TESSERA_VERSION_PATCH)
+
+typedef int32_t tessera_status;
+enum {
+  TESSERA_OK = 0,
+  TESSERA_INVALID_ARGUMENT = 1, /* a value of the caller is out of its range */
+  TESSERA_NOT_FOUND = 2,        /* a file, key or name does not exist */
+  TESSERA_IO = 3,               /* the operating system refused a read, write or map */
+  TESSERA_FORMAT = 4,           /* the bytes of a file violate its format */
+  TESSERA_LIMIT = 5,            /* a documented bound would be exceeded, or a buffer of the caller is too small */
+  TESSERA_UNSUPPORTED = 6,      /* well-formed, but not implemented */
+  TESSERA_MISMATCH = 7,         /* two things that must match do not */
+  TESSERA_OUT_OF_MEMORY = 8,
+  TESSERA_CANCELLED = 9, /* stopped by a tessera_cancel or by a callback */
+  TESSERA_INTERNAL = 10  /* a bug in tessera */
+};
+
+/* The error of a call: a line "WHAT: where, got, limit", ended by a NUL. `text` is empty after a success. */
+typedef struct tessera_error {
+  uint32_t size;
+  tessera_status status;
+  char text[504];
+} tessera_error;
+#define TESSERA_ERROR_INIT          \
+  {                                 \
+    sizeof(tessera_error), 0, { 0 } \
+  }
+
+/* A. The version of the library that runs, in the form of TESSERA_VERSION. */
+TESSERA_API uint32_t tessera_version(void);
+/* A. The same as text, "1.0.0". Valid forever. */
+TESSERA_API const char* tessera_version_text(void);
+/* A. The version and commit of the engine, on one line. Valid forever. */
+TESSERA_API const char* tessera_build_info(void);
+/* A. "out of memory" and so on; "unknown status" for other numbers. Valid forever. */
+TESSERA_API const char* tessera_status_name(tessera_status status);
+
+/* ---- Runtime: devices and settings that models share ---- */
+
+typedef struct tessera_runtime tessera_runtime;
+
+enum { TESSERA_LOG_ERROR = 1, TESSERA_LOG_WARNING = 2, TESSERA_LOG_INFO = 3 };
+
+/* A line of the log, without line feed. Called from any thread, one call at a time for a runtime. */
+typedef void (*tessera_log_function)(void* user, int32_t level, const char* text);
+
+typedef struct tessera_runtime_options {
+  uint32_t size;
+  int32_t n_threads;        /* threads of each session; 0: one for each core that may be used */
+  const char* isa;          /* instruction set of the CPU, such as "avx2"; NULL: the best one */
+  tessera_log_function log; /* NULL: no log */
+  void* log_user;
+} tessera_runtime_options;
+
+/* A. Sets the defaults. `size` is sizeof(tessera_runtime_options). */
+TESSERA_API void tessera_runtime_options_init(tessera_runtime_options* options, size_t size);
+/* A. options: NULL for the defaults. Errors: INVALID_ARGUMENT; UNSUPPORTED (the instruction set); OUT_OF_MEMORY. */
+TESSERA_API tessera_status tessera_runtime_create(const tessera_runtime_options* options, tessera_runtime** runtime,
+                                                  tessera_error* error);
+/* A */
+TESSERA_API tessera_runtime* tessera_runtime_retain(tessera_runtime* runtime);
+/* A */
+TESSERA_API void tessera_runtime_release(tessera_runtime* runtime);
+
+enum { TESSERA_DEVICE_CPU = 0, TESSERA_DEVICE_GPU = 1, TESSERA_DEVICE_ACCELERATOR = 2 };
+
+typedef struct tessera_device_info {
+  uint32_t size;
+  int32_t kind;
+  char name[32]; /* "cpu", "cuda:0" */
+  char description[160];
+  uint64_t total_bytes, free_bytes; /* of its memory; free when the call was made */
+} tessera_device_info;
+
+/* A. The number of devices of this machine. Looks for them once, which may load drivers. */
+TESSERA_API int64_t tessera_runtime_device_count(tessera_runtime* runtime);
+/* A. info->size must be set. Errors: INVALID_ARGUMENT (no such device). */
+TESSERA_API tessera_status tessera_runtime_device_info(tessera_runtime* runtime, int64_t index,
+                                                       tessera_device_info* info, tessera_error* error);
+
+/* ---- Cancel: a request to stop, from any thread or a signal handler ---- */
+
+typedef struct tessera_cancel tessera_cancel;
+
+/* A. Errors: OUT_OF_MEMORY. */
+TESSERA_API tessera_status tessera_cancel_create(tessera_cancel** cancel, tessera_error* error);
+/* A, and safe in a signal handler. Calls that were given this object return CANCELLED soon, also later ones. */
+TESSERA_API void tessera_cancel_set(tessera_cancel* cancel);
+/* A. 1 after tessera_cancel_set(), else 0. */
+TESSERA_API int32_t tessera_cancel_is_set(const tessera_cancel* cancel);
+/* S. Makes the object usable again, while no call has it. */
+TESSERA_API void tessera_cancel_reset(tessera_cancel* cancel);
+/* A */
+TESSERA_API tessera_cancel* tessera_cancel_retain(tessera_cancel* cancel);
+/* A */
+TESSERA_API void tessera_cancel_release(tessera_cancel* cancel);
+
+/* ---- Model ---- */
+
+typedef struct tessera_model tessera_model;
+
+enum {
+  /* Weights are used in the mapped file where that is possible. As with every mapped file, the system ends the process
+   * with SIGBUS if another process cuts the file while it is used. */
+  TESSERA_LOAD_MAP = 0,
+  TESSERA_LOAD_READ = 1 /* the file is read, and not needed after tessera_model_load() */
+};
+
+/* The loaded share of the bytes, 0 to 1. Called on the thread that loads. Returns 0 to go on. */
+typedef int32_t (*tessera_progress_function)(void* user, float share);
+
+typedef struct tessera_model_options {
+  uint32_t size;
+  int32_t load_mode;    /* TESSERA_LOAD_... */
+  const char* devices;  /* names with commas; NULL: the CPU */
+  int32_t n_gpu_layers; /* layers on the devices, counted from the last; 0: all */
+  uint32_t flags;       /* TESSERA_MODEL_... */
+} tessera_model_options;
+enum {
+  TESSERA_MODEL_LOCK_MEMORY = 1,   /* keep the weights from being swapped out */
+  TESSERA_MODEL_CHECK_TENSORS = 2, /* refuse weights that are not finite */
+  TESSERA_MODEL_NO_PACKING = 4     /* use matrices as the file has them: less memory, slower */
+};
+
+/* A. `size` is sizeof(tessera_model_options). */
+TESSERA_API void tessera_model_options_init(tessera_model_options* options, size_t size);
+/* A. Reads the metadata of a GGUF file, or of the first of its parts, and plans its memory. Loads no weights.
+ * options: NULL for the defaults. Errors: those of the file; NOT_FOUND (a device); INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_model_open(tessera_runtime* runtime, const char* path,
+                                              const tessera_model_options* options, tessera_model** model,
+                                              tessera_error* error);
+/* S. Allocates the planned memory and fills it. A second call does nothing. progress and cancel may be NULL.
+ * Errors: OUT_OF_MEMORY, IO, FORMAT (with TESSERA_MODEL_CHECK_TENSORS), CANCELLED. */
+TESSERA_API tessera_status tessera_model_load(tessera_model* model, tessera_progress_function progress, void* user,
+                                              tessera_cancel* cancel, tessera_error* error);
+/* A. 1 after tessera_model_load(), else 0. */
+TESSERA_API int32_t tessera_model_is_loaded(const tessera_model* model);
+/* A */
+TESSERA_API tessera_model* tessera_model_retain(tessera_model* model);
+/* A */
+TESSERA_API void tessera_model_release(tessera_model* model);
+
+/* Texts are valid as long as the model. */
+typedef struct tessera_model_info {
+  uint32_t size;
+  uint32_t flags;           /* TESSERA_MODEL_HAS_... */
+  const char* architecture; /* general.architecture */
+  const char* name;         /* general.name, "" if there is none */
+  const char* description;  /* architecture, number of parameters and format of the weights */
+  int64_t n_vocab, n_ctx_train, n_embd, n_layers;
+  uint64_t n_parameters;
+  uint64_t n_bytes; /* of the weights in the file */
+} tessera_model_info;
+enum {
+  TESSERA_MODEL_HAS_ENCODER = 1,  /* an encoder beside the decoder: see tessera_session_encode() */
+  TESSERA_MODEL_IS_CAUSAL = 2,    /* a token depends on earlier ones only: text can be generated */
+  TESSERA_MODEL_IS_RECURRENT = 4, /* a sequence returns to checkpoints only */
+  TESSERA_MODEL_HAS_TOKENIZER = 8
+};
+/* A. info->size must be set. */
+TESSERA_API tessera_status tessera_model_info_get(const tessera_model* model, tessera_model_info* info,
+                                                  tessera_error* error);
+
+/* ---- Tokenizer: of a model, which need not be loaded ---- */
+
+enum {
+  TESSERA_TOKENIZE_SPECIAL = 1,      /* add the tokens that begin and end a text of this model, such as BOS */
+  TESSERA_TOKENIZE_PARSE_SPECIAL = 2 /* control tokens may be written in the text: not for text of strangers */
+};
+/* A. Writes the tokens of a text, which may have any bytes. *needed gets their number. Errors: LIMIT (`room` tokens are
+ * too few: only *needed is set; or the text is too long); NOT_FOUND (the vocabulary cannot spell the text);
+ * UNSUPPORTED (the model has no tokenizer). */
+TESSERA_API tessera_status tessera_tokenize(const tessera_model* model, const char* text, int64_t length,
+                                            uint32_t flags, int32_t* tokens, uint64_t room, uint64_t* needed,
+                                            tessera_error* error);
+
+enum {
+  TESSERA_DETOKENIZE_SPECIAL = 1, /* write control tokens as their text, else as nothing */
+  TESSERA_DETOKENIZE_CONTINUE = 2 /* the tokens continue a text: a space in front stays */
+};
+/* A. Writes the text of tokens, ended by a NUL. The bytes are those of the tokens, which may be no valid UTF-8.
+ * *needed gets the number of bytes with the NUL. Errors: LIMIT (`room` is too small); INVALID_ARGUMENT (a number that
+ * is no token); UNSUPPORTED. */
+TESSERA_API tessera_status tessera_detokenize(const tessera_model* model, const int32_t* tokens, uint64_t count,
+                                              uint32_t flags, char* buffer, uint64_t room, uint64_t* needed,
+                                              tessera_error* error);
+
+enum {
+  TESSERA_TOKEN_BOS = 0,
+  TESSERA_TOKEN_EOS = 1,
+  TESSERA_TOKEN_UNKNOWN = 2,
+  TESSERA_TOKEN_SEPARATOR = 3,
+  TESSERA_TOKEN_PADDING = 4,
+  TESSERA_TOKEN_CLS = 5,
+  TESSERA_TOKEN_MASK = 6,
+  TESSERA_TOKEN_EOT = 7,
+  TESSERA_TOKEN_EOM = 8,
+  TESSERA_TOKEN_FIM_PREFIX = 9,
+  TESSERA_TOKEN_FIM_SUFFIX = 10,
+  TESSERA_TOKEN_FIM_MIDDLE = 11,
+  TESSERA_TOKEN_FIM_PAD = 12,
+  TESSERA_TOKEN_FIM_REPO = 13,
+  TESSERA_TOKEN_FIM_SEPARATOR = 14
+};
+/* A. The token of a role, or -1 if the model has none. */
+TESSERA_API int32_t tessera_token_special(const tessera_model* model, int32_t role);
+/* A. 1 for a token that ends a text of this model, else 0. */
+TESSERA_API int32_t tessera_token_is_end(const tessera_model* model, int32_t token);
+
+enum {
+  TESSERA_TOKEN_KIND_NORMAL = 1,
+  TESSERA_TOKEN_KIND_UNKNOWN = 2,
+  TESSERA_TOKEN_KIND_CONTROL = 3,
+  TESSERA_TOKEN_KIND_USER_DEFINED = 4,
+  TESSERA_TOKEN_KIND_UNUSED = 5,
+  TESSERA_TOKEN_KIND_BYTE = 6
+};
+/* Does not grow. `text` is as the vocabulary stores it, without a NUL, and valid as long as the model. */
+typedef struct tessera_token_info {
+  const char* text;
+  uint64_t n_bytes;
+  float score;
+  int32_t kind;
+} tessera_token_info;
+/* A. Errors: INVALID_ARGUMENT (no token), UNSUPPORTED. */
+TESSERA_API tessera_status tessera_token_info_get(const tessera_model* model, int32_t token, tessera_token_info* info,
+                                                  tessera_error* error);
+
+/* ---- Session: the memory of some sequences of a model, and their computation ---- */
+
+typedef struct tessera_session tessera_session;
+
+/* Types of the KV cache */
+enum {
+  TESSERA_CACHE_DEFAULT = 0, /* F16 */
+  TESSERA_CACHE_F32 = 1,
+  TESSERA_CACHE_F16 = 2,
+  TESSERA_CACHE_BF16 = 3,
+  TESSERA_CACHE_Q8_0 = 4,
+  TESSERA_CACHE_Q5_1 = 5,
+  TESSERA_CACHE_Q5_0 = 6,
+  TESSERA_CACHE_Q4_1 = 7,
+  TESSERA_CACHE_Q4_0 = 8,
+  TESSERA_CACHE_IQ4_NL = 9
+};
+
+typedef struct tessera_session_options {
+  uint32_t size;
+  uint32_t flags;         /* TESSERA_SESSION_... */
+  int64_t n_ctx;          /* tokens over all sequences; 0: the context that the model was trained with */
+  int64_t n_ubatch;       /* tokens that are computed at once, at most; 0: 512 */
+  int64_t n_outputs;      /* rows of logits or embeddings of a decode, at most; 0: 1 */
+  int32_t n_sequences;    /* sequences are numbered from 0; 0: 1 */
+  int32_t n_threads;      /* 0: those of the runtime */
+  int32_t type_k, type_v; /* TESSERA_CACHE_... */
+  int32_t n_checkpoints;  /* of recurrent states */
+} tessera_session_options;
+enum { TESSERA_SESSION_EMBEDDINGS = 1 /* rows are embeddings instead of logits */ };
+
+/* A */
+TESSERA_API void tessera_session_options_init(tessera_session_options* options, size_t size);
+
+enum { TESSERA_MEMORY_WEIGHTS = 0, TESSERA_MEMORY_CACHE = 1, TESSERA_MEMORY_COMPUTE = 2, TESSERA_MEMORY_OUTPUT = 3 };
+/* Does not grow. */
+typedef struct tessera_memory_part {
+  char device[32]; /* "cpu" */
+  char buffer[32]; /* "cpu-packed"; "cpu-mapped" for weights that are used in the mapped file */
+  int32_t kind;
+  int32_t reserved;
+  uint64_t n_bytes;
+} tessera_memory_part;
+/* S, for the model. The memory that a session will take, with that of the model. Allocates none of it. *needed gets the
+ * number of parts. Errors: INVALID_ARGUMENT, UNSUPPORTED; LIMIT (`room` parts are too few). */
+TESSERA_API tessera_status tessera_session_plan(tessera_model* model, const tessera_session_options* options,
+                                                tessera_memory_part* parts, uint64_t room, uint64_t* needed,
+                                                tessera_error* error);
+/* S, for the model, which must be loaded. Errors: as tessera_session_plan(); OUT_OF_MEMORY. */
+TESSERA_API tessera_status tessera_session_create(tessera_model* model, const tessera_session_options* options,
+                                                  tessera_session** session, tessera_error* error);
+/* A */
+TESSERA_API tessera_session* tessera_session_retain(tessera_session* session);
+/* A */
+TESSERA_API void tessera_session_release(tessera_session* session);
+/* A. The context in tokens, over all sequences. */
+TESSERA_API int64_t tessera_session_n_ctx(const tessera_session* session);
+/* S. The memory that the session has, in the form of tessera_session_plan(), which it equals. */
+TESSERA_API tessera_status tessera_session_memory(tessera_session* session, tessera_memory_part* parts, uint64_t room,
+                                                  uint64_t* needed, tessera_error* error);
+
+/* Does not grow. */
+typedef struct tessera_batch_token {
+  int32_t token;
+  int32_t position; /* in the sequence; -1: behind its last token */
+  int32_t sequence;
+  uint32_t flags; /* TESSERA_WANTS_OUTPUT */
+} tessera_batch_token;
+enum { TESSERA_WANTS_OUTPUT = 1 /* a row of logits or an embedding after this token */ };
+
+/* S. Computes a batch and stores its tokens. Any split of tokens into batches gives the same bits. cancel: NULL or an
+ * object. Errors: INVALID_ARGUMENT (a token, position or sequence out of range; too many outputs); LIMIT (the cache is
+ * full); CANCELLED. After an error the session is as before. */
+TESSERA_API tessera_status tessera_session_decode(tessera_session* session, const tessera_batch_token* tokens,
+                                                  uint64_t count, tessera_cancel* cancel, tessera_error* error);
+/* S. Decodes tokens behind the last one of a sequence. flags: TESSERA_WANTS_OUTPUT, after the last token. Errors: as
+ * tessera_session_decode(). */
+TESSERA_API tessera_status tessera_session_append(tessera_session* session, int32_t sequence, const int32_t* tokens,
+                                                  uint64_t count, uint32_t flags, tessera_cancel* cancel,
+                                                  tessera_error* error);
+/* S. Computes the prompt of a sequence, for a model with an encoder. Errors: as tessera_session_decode(); UNSUPPORTED.
+ */
+TESSERA_API tessera_status tessera_session_encode(tessera_session* session, int32_t sequence, const int32_t* tokens,
+                                                  uint64_t count, tessera_cancel* cancel, tessera_error* error);
+/* S. The number of rows of the last decode. */
+TESSERA_API int64_t tessera_session_output_count(tessera_session* session);
+/* S. Row number `index` of the last decode, in the order of its tokens: the logits of all tokens, or an embedding.
+ * *count gets its length. Valid until the next decode. NULL if there is no such row; count may be NULL. */
+TESSERA_API const float* tessera_session_output(tessera_session* session, int64_t index, uint64_t* count);
+
+/* S. The first and the last position that a sequence holds; -1 for both if it is empty. Errors: INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_sequence_range(tessera_session* session, int32_t sequence, int32_t* first,
+                                                  int32_t* last, tessera_error* error);
+/* S. Removes the positions [begin, end) of a sequence; end -1: all that follow. Errors: INVALID_ARGUMENT; UNSUPPORTED
+ * (a recurrent state cannot go back that far). */
+TESSERA_API tessera_status tessera_sequence_remove(tessera_session* session, int32_t sequence, int32_t begin,
+                                                   int32_t end, tessera_error* error);
+/* S. Removes all other sequences. */
+TESSERA_API tessera_status tessera_sequence_keep(tessera_session* session, int32_t sequence, tessera_error* error);
+/* S. Lets sequence `to`, which must be empty, have the positions [begin, end) of `from`; end -1: all that follow. Both
+ * share memory until one of them changes. */
+TESSERA_API tessera_status tessera_sequence_fork(tessera_session* session, int32_t from, int32_t to, int32_t begin,
+                                                 int32_t end, tessera_error* error);
+/* S. Moves the positions [begin, end) by `delta`. Errors: also UNSUPPORTED (the tokens of this model cannot move). */
+TESSERA_API tessera_status tessera_sequence_shift(tessera_session* session, int32_t sequence, int32_t begin,
+                                                  int32_t end, int32_t delta, tessera_error* error);
+/* S. Removes all sequences. */
+TESSERA_API tessera_status tessera_session_clear(tessera_session* session, tessera_error* error);
+
+/* S. Writes the state of a sequence, for tessera_sequence_restore() of a session of the same model and types. *needed
+ * gets the bytes. Errors: LIMIT (`room` is too small); INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_sequence_save(tessera_session* session, int32_t sequence, void* buffer,
+                                                 uint64_t room, uint64_t* needed, tessera_error* error);
+/* S. Replaces a sequence by a saved state. Errors: FORMAT, MISMATCH (of another model or type), LIMIT. After an error
+ * the sequence is as before. */
+TESSERA_API tessera_status tessera_sequence_restore(tessera_session* session, int32_t sequence, const void* state,
+                                                    uint64_t n_bytes, tessera_error* error);
+
+/* ---- Sampler: chooses the next token of a sequence ---- */
+
+typedef struct tessera_sampler tessera_sampler;
+
+/* In this struct 0 is a value like others, so call tessera_sampler_options_init() first. Later members will be off if
+ * they are 0. */
+typedef struct tessera_sampler_options {
+  uint32_t size;
+  int32_t n_prev;    /* tokens of the text that are remembered at least; 64 */
+  int64_t seed;      /* -1: a random one */
+  const char* order; /* names of the steps with semicolons, such as "top_k;temperature"; NULL: the usual order */
+  int32_t min_keep;  /* candidates that the steps leave at least; 0 */
+  float temperature; /* 0: always the most probable token; 0.8 */
+  float dynatemp_range, dynatemp_exponent;
+  int32_t top_k; /* 0: all; 40 */
+  float top_p;   /* 1: all; 0.95 */
+  float min_p;   /* 0: all; 0.05 */
+  float typical_p;
+  float top_n_sigma;
+  float xtc_probability, xtc_threshold;
+  int32_t penalty_last_n;
+  float penalty_repeat, penalty_presence, penalty_frequency;
+  float dry_multiplier, dry_base;
+  int32_t dry_allowed_length, dry_last_n;
+  float adaptive_target, adaptive_decay;
+  int32_t mirostat; /* 0, 1 or 2 */
+  float mirostat_tau, mirostat_eta;
+} tessera_sampler_options;
+
+/* A */
+TESSERA_API void tessera_sampler_options_init(tessera_sampler_options* options, size_t size);
+/* A. A sampler for texts of at most n_ctx tokens. options: NULL for the defaults. Errors: INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_sampler_create(const tessera_model* model, const tessera_sampler_options* options,
+                                                  int64_t n_ctx, tessera_sampler** sampler, tessera_error* error);
+
+enum { TESSERA_GRAMMAR_GBNF = 0, TESSERA_GRAMMAR_JSON_SCHEMA = 1, TESSERA_GRAMMAR_REGEX = 2 };
+/* S. From now on the sampler chooses only tokens that fit a grammar. text NULL: any token again. Errors: FORMAT, with
+ * the place; UNSUPPORTED; LIMIT. */
+TESSERA_API tessera_status tessera_sampler_set_grammar(tessera_sampler* sampler, int32_t kind, const char* text,
+                                                       int64_t length, tessera_error* error);
+/* S. Chooses a token for logits, such as tessera_session_output(). It joins the text by tessera_sampler_accept().
+ * Errors: MISMATCH (`count` is not the size of the vocabulary); INVALID_ARGUMENT (no token can be chosen). */
+TESSERA_API tessera_status tessera_sampler_sample(tessera_sampler* sampler, const float* logits, uint64_t count,
+                                                  int32_t* token, tessera_error* error);
+/* S. Adds a token to the text. Errors: INVALID_ARGUMENT (no token, or not allowed by the grammar). */
+TESSERA_API tessera_status tessera_sampler_accept(tessera_sampler* sampler, int32_t token, tessera_error* error);
+/* Does not grow. */
+typedef struct tessera_candidate {
+  int32_t token;
+  float probability;
+} tessera_candidate;
+/* S. The most probable candidates of the last sample, with their probabilities after all steps. Returns their number,
+ * at most `room`. */
+TESSERA_API uint64_t tessera_sampler_top(tessera_sampler* sampler, tessera_candidate* candidates, uint64_t room);
+/* S. Forgets the text, and begins again with the seed. */
+TESSERA_API void tessera_sampler_reset(tessera_sampler* sampler);
+/* S. A copy with the same text and random state. Errors: OUT_OF_MEMORY. */
+TESSERA_API tessera_status tessera_sampler_clone(tessera_sampler* sampler, tessera_sampler** copy,
+                                                 tessera_error* error);
+/* A */
+TESSERA_API tessera_sampler* tessera_sampler_retain(tessera_sampler* sampler);
+/* A */
+TESSERA_API void tessera_sampler_release(tessera_sampler* sampler);
+
+/* ---- Generation: a text that continues a prompt, token by token ---- */
+
+typedef struct tessera_generation tessera_generation;
+
+typedef struct tessera_generation_options {
+  uint32_t size;
+  uint32_t flags;    /* TESSERA_GENERATE_... */
+  int64_t n_predict; /* tokens at most; 0: until the model ends the text or the context is full */
+  int64_t n_keep;    /* tokens that stay when the context is shifted; -1: the whole prompt */
+  int64_t n_batch;   /* tokens of the prompt per decode; 0: 2048 */
+} tessera_generation_options;
+enum {
+  TESSERA_GENERATE_IGNORE_END = 1,    /* go on after a token that ends a text */
+  TESSERA_GENERATE_CONTEXT_SHIFT = 2, /* when the context is full, forget half of the tokens after n_keep */
+  TESSERA_GENERATE_SPECIAL = 4        /* the text has control tokens, too */
+};
+
+enum {
+  TESSERA_STOP_NONE = 0,      /* more tokens can follow */
+  TESSERA_STOP_END = 1,       /* the model ended the text, or the grammar allows nothing more */
+  TESSERA_STOP_N_PREDICT = 2, /* n_predict tokens were generated */
+  TESSERA_STOP_CONTEXT = 3    /* the context is full */
+};
+
+/* A */
+TESSERA_API void tessera_generation_options_init(tessera_generation_options* options, size_t size);
+/* S, for session and sampler, which the generation keeps and uses. One generation at a time uses a sequence. options:
+ * NULL for the defaults. Errors: INVALID_ARGUMENT (the sequence; the models of session and sampler differ). */
+TESSERA_API tessera_status tessera_generation_create(tessera_session* session, tessera_sampler* sampler,
+                                                     int32_t sequence, const tessera_generation_options* options,
+                                                     tessera_generation** generation, tessera_error* error);
+/* S. Decodes a prompt in place of all tokens of the sequence. The sampler begins a new text. Errors: INVALID_ARGUMENT
+ * (no token, or one out of range); LIMIT (longer than the context); CANCELLED. */
+TESSERA_API tessera_status tessera_generation_start(tessera_generation* generation, const int32_t* tokens,
+                                                    uint64_t count, tessera_cancel* cancel, tessera_error* error);
+/* The next token. Does not grow. */
+typedef struct tessera_generated {
+  int32_t token; /* -1 at the end */
+  int32_t stop;  /* TESSERA_STOP_... */
+  /* The text that is complete with this token, ended by a NUL: whole characters only, "" while one is incomplete. Valid
+   * until the next call. */
+  const char* text;
+  uint64_t n_bytes;
+} tessera_generated;
+/* S. At the end, `text` has what was incomplete. Errors: those of tessera_session_decode(), and of the sampler. */
+TESSERA_API tessera_status tessera_generation_next(tessera_generation* generation, tessera_generated* next,
+                                                   tessera_cancel* cancel, tessera_error* error);
+/* A */
+TESSERA_API void tessera_generation_release(tessera_generation* generation);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

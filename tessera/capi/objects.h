@@ -1,0 +1,78 @@
+// The objects behind the handles of tessera.h.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tessera/base/cancel.h"
+#include "tessera/capi/handle.h"
+#include "tessera/engine/generate.h"
+#include "tessera/engine/loaded_model.h"
+#include "tessera/sample/chain.h"
+#include "tessera/tessera.h"
+#include "tessera/text/detokenize.h"
+
+struct tessera_cancel : tessera::capi::Handle {
+  static constexpr auto kKind = tessera::capi::HandleKind::cancel;
+  tessera_cancel() : Handle(kKind) {}
+  tessera::CancelToken token;
+};
+
+struct tessera_runtime : tessera::capi::Handle {
+  static constexpr auto kKind = tessera::capi::HandleKind::runtime;
+  tessera_runtime() : Handle(kKind) {}
+
+  void log(int32_t level, const std::string& text);
+
+  std::shared_ptr<const tessera::Registry> registry;
+  int n_threads = 1;
+  std::mutex log_mutex;  // one call at a time
+  tessera_log_function log_function = nullptr;
+  void* log_user = nullptr;
+};
+
+struct tessera_model : tessera::capi::Handle {
+  static constexpr auto kKind = tessera::capi::HandleKind::model;
+  explicit tessera_model(tessera_runtime* of) : Handle(kKind), runtime(of) {}
+
+  tessera::capi::Reference<tessera_runtime> runtime;
+  std::shared_ptr<tessera::Engine> engine;  // freed before the runtime
+  std::string description;
+  std::vector<std::string> keys;
+  std::atomic<bool> is_loaded{false};
+};
+
+struct tessera_session : tessera::capi::Handle {
+  static constexpr auto kKind = tessera::capi::HandleKind::session;
+  explicit tessera_session(tessera_model* of) : Handle(kKind), model(of) {}
+
+  tessera::capi::Reference<tessera_model> model;
+  std::unique_ptr<tessera::Session> session;
+  tessera::Batch batch;  // reused
+};
+
+struct tessera_sampler : tessera::capi::Handle {
+  static constexpr auto kKind = tessera::capi::HandleKind::sampler;
+  explicit tessera_sampler(const tessera_model* of) : Handle(kKind), model(of) {}
+
+  tessera::capi::Reference<const tessera_model> model;
+  std::unique_ptr<tessera::sample::Chain> chain;
+};
+
+struct tessera_generation : tessera::capi::Handle {
+  static constexpr auto kKind = tessera::capi::HandleKind::generation;
+  tessera_generation(tessera_session* of, tessera_sampler* by, int32_t number, const tessera::GenerateOptions& generate,
+                     bool shows_special)
+      : Handle(kKind), session(of), sampler(by), sequence(number), options(generate), special(shows_special) {}
+
+  tessera::capi::Reference<tessera_session> session;
+  tessera::capi::Reference<tessera_sampler> sampler;
+  int32_t sequence;
+  tessera::GenerateOptions options;
+  bool special;
+  std::optional<tessera::Generator> generator;  // of the text that was started
+  std::optional<tessera::text::DetokenizeStream> stream;
+  std::string text;  // of the last token
+};

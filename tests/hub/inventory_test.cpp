@@ -207,6 +207,43 @@ TEST(Inventory, AFileIsMovedWhereLinksCannotBeMade) {
   EXPECT_ERROR(test.cache.link(kFirst, {.path = "new.gguf", .size = 4, .oid = "gone"}), "cannot move the file here");
 }
 
+// A file of another size, a folder, and names that no repository may have are not files of a snapshot.
+TEST(Inventory, FilesOfASnapshotAreChecked) {
+  const TestCache test("inventory_files");
+  EXPECT_TRUE(test.cache.has_file(kFirst, {.path = "m-Q8_0.gguf", .size = 100, .oid = "a"}));
+  EXPECT_FALSE(test.cache.has_file(kFirst, {.path = "m-Q8_0.gguf", .size = 99, .oid = "a"}));
+  EXPECT_FALSE(test.cache.has_file(kFirst, {.path = "dir", .size = 0, .oid = "d"}));
+  EXPECT_TRUE(test.cache.has_blob({.path = "x", .size = 7, .oid = "d"}));
+  EXPECT_FALSE(test.cache.has_blob({.path = "x", .size = 8, .oid = "d"}));
+  testing::write_below(test.cache.snapshot(kSecond), "a\\b", "1");
+  const auto files = test.cache.files_of_snapshot(kSecond);
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files[0].path, "m-Q8_0.gguf");
+}
+
+// Folders go with their last file, and no further up than the snapshot.
+TEST(Inventory, EmptyFoldersGoWithTheirLastFile) {
+  const TestCache test("inventory_folders");
+  test.add(kFirst, "dir/sub/one.txt", "e", 1);
+  test.cache.unlink(kFirst, "dir/sub/one.txt");
+  EXPECT_FALSE(fs::exists(test.cache.snapshot(kFirst) + "/dir/sub"));
+  EXPECT_TRUE(fs::exists(test.cache.snapshot(kFirst) + "/dir/config.json"));
+  test.cache.unlink(kFirst, "dir/config.json");
+  EXPECT_FALSE(fs::exists(test.cache.snapshot(kFirst) + "/dir"));
+  EXPECT_TRUE(fs::exists(test.cache.snapshot(kFirst) + "/m-Q8_0.gguf"));
+}
+
+// The tag of a converted file is no tag of the repository's other revisions, which have checkpoints alone.
+TEST(Inventory, ATagRemovesNoCheckpoint) {
+  const TestCache test("inventory_checkpoint");
+  const std::string third(40, '3');
+  test.add(third, "model.safetensors", "f", 9);
+  testing::write_below(test.cache.converted(third), "Q8_0.gguf", "12");
+  ASSERT_OK(test.remove("me/tiny:Q8_0"));
+  EXPECT_TRUE(test.cache.has_file(third, {.path = "model.safetensors", .size = 9, .oid = "f"}));
+  EXPECT_TRUE(test.cache.converted_names(third).empty());
+}
+
 TEST(Inventory, NamesOfFoldersAreThoseOfTheHub) {
   EXPECT_EQ(cache_folder_name("me/tiny"), "models--me--tiny");
   EXPECT_EQ(repository_of_folder("models--me--tiny"), "me/tiny");

@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <tessera/tessera.h>
 
 static int failed(const tessera_error* error) {

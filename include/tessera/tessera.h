@@ -190,7 +190,6 @@ typedef struct tessera_model_info {
   uint32_t flags;           /* TESSERA_MODEL_HAS_... */
   const char* architecture; /* general.architecture */
   const char* name;         /* general.name, "" if there is none */
-  const char* description;  /* architecture, number of parameters and format of the weights */
   int64_t n_vocab, n_ctx_train, n_embd, n_layers;
   uint64_t n_parameters;
   uint64_t n_bytes; /* of the weights in the file */

@@ -1,6 +1,7 @@
 // The border between C and C++: results become statuses, exceptions end here, and structs of any size are read.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <span>
@@ -88,7 +89,8 @@ Result<> write_items(std::span<const T> items, T* to, uint64_t room, uint64_t* n
 /// Copies a text into an array, cut at its room, with a NUL at its end.
 void copy_text(std::string_view text, std::span<char> to) noexcept;
 
-/// The same for a text, with a NUL at its end.
+/// Writes a text with a NUL at its end to a buffer of a caller. *needed gets the bytes with the NUL. Errors: those of
+/// write_items().
 Result<> write_text(std::string_view text, char* to, uint64_t room, uint64_t* needed);
 
 /// A text of a caller; length -1: up to its NUL. Errors: invalid_argument (NULL, or another negative length).

@@ -36,11 +36,17 @@ class Handle {
   mutable std::atomic<uint32_t> n_references_{1};  // a handle that is only read can be kept, too
 };
 
+/// Whether this is a handle of its type.
+template <class T>
+bool is_handle(const T* handle) noexcept {
+  return handle != nullptr && handle->kind() == T::kKind;
+}
+
 /// Refuses NULL and handles of other kinds. Error: invalid_argument.
 template <class T>
 Result<> require(const T* handle, std::string_view name) {
   if (handle == nullptr) return fail(ErrorCode::invalid_argument, "{}: is NULL", name);
-  if (handle->kind() != T::kKind) return fail(ErrorCode::invalid_argument, "{}: is a handle of another kind", name);
+  if (!is_handle(handle)) return fail(ErrorCode::invalid_argument, "{}: is a handle of another kind", name);
   return {};
 }
 

@@ -82,7 +82,7 @@ void tessera_runtime_release(tessera_runtime* runtime) { capi::release(runtime);
 
 int64_t tessera_runtime_device_count(tessera_runtime* runtime) {
   return guarded_value<int64_t>(
-      0, [&]() -> int64_t { return capi::require(runtime, "runtime") ? std::ssize(runtime->registry->devices()) : 0; });
+      0, [&]() -> int64_t { return capi::is_handle(runtime) ? std::ssize(runtime->registry->devices()) : 0; });
 }
 
 tessera_status tessera_runtime_device_info(tessera_runtime* runtime, int64_t index, tessera_device_info* info,

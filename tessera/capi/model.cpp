@@ -82,11 +82,11 @@ tessera_status tessera_model_load(tessera_model* model, tessera_progress_functio
                                   tessera_cancel* cancel, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(model, "model"));
-    if (cancel != nullptr) TESSERA_TRY(capi::require(cancel, "cancel"));
+    TESSERA_ASSIGN(const CancelToken* const token, capi::token_of(cancel));
     if (model->is_loaded) return {};
     TESSERA_TRY(model->engine->load([&](float share) {
       const bool goes_on = progress == nullptr || progress(user, share) == 0;
-      return goes_on && (cancel == nullptr || !cancel->token.cancelled());
+      return goes_on && (token == nullptr || !token->cancelled());
     }));
     for (const std::string& warning : model->engine->warnings()) model->runtime->log(TESSERA_LOG_WARNING, warning);
     model->is_loaded = true;
@@ -95,7 +95,7 @@ tessera_status tessera_model_load(tessera_model* model, tessera_progress_functio
 }
 
 int32_t tessera_model_is_loaded(const tessera_model* model) {
-  return capi::require(model, "model") && model->is_loaded ? 1 : 0;
+  return capi::is_handle(model) && model->is_loaded ? 1 : 0;
 }
 
 tessera_model* tessera_model_retain(tessera_model* model) { return capi::retain(model); }
@@ -149,12 +149,12 @@ tessera_status tessera_detokenize(const tessera_model* model, const int32_t* tok
 }
 
 int32_t tessera_token_special(const tessera_model* model, int32_t role) {
-  if (!capi::require(model, "model") || role < 0 || role >= static_cast<int32_t>(text::kNSpecialTokens)) return -1;
+  if (!capi::is_handle(model) || role < 0 || role >= static_cast<int32_t>(text::kNSpecialTokens)) return -1;
   return model->engine->vocab().special(static_cast<text::SpecialToken>(role)).value_or(-1);
 }
 
 int32_t tessera_token_is_end(const tessera_model* model, int32_t token) {
-  return capi::require(model, "model") && model->engine->vocab().is_eog(token) ? 1 : 0;
+  return capi::is_handle(model) && model->engine->vocab().is_eog(token) ? 1 : 0;
 }
 
 tessera_status tessera_token_info_get(const tessera_model* model, int32_t token, tessera_token_info* info,

@@ -1,10 +1,11 @@
 // The objects behind the handles of tessera.h.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "tessera/base/cancel.h"
 #include "tessera/capi/handle.h"
@@ -39,8 +40,6 @@ struct tessera_model : tessera::capi::Handle {
 
   tessera::capi::Reference<tessera_runtime> runtime;
   std::shared_ptr<tessera::Engine> engine;  // freed before the runtime
-  std::string description;
-  std::vector<std::string> keys;
   std::atomic<bool> is_loaded{false};
 };
 
@@ -76,3 +75,14 @@ struct tessera_generation : tessera::capi::Handle {
   std::optional<tessera::text::DetokenizeStream> stream;
   std::string text;  // of the last token
 };
+
+namespace tessera::capi {
+
+/// The token of a cancel object, or null for NULL. Error: invalid_argument (a handle of another kind).
+inline Result<const CancelToken*> token_of(const tessera_cancel* cancel) {
+  if (cancel == nullptr) return nullptr;
+  TESSERA_TRY(require(cancel, "cancel"));
+  return &cancel->token;
+}
+
+}  // namespace tessera::capi

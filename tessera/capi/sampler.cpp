@@ -90,12 +90,6 @@ Result<std::shared_ptr<const text::grammar::Grammar>> compile(int32_t kind, std:
   return fail(ErrorCode::format, "{}", compiled.error().text());
 }
 
-Result<const CancelToken*> sampler_token_of(const tessera_cancel* cancel) {
-  if (cancel == nullptr) return nullptr;
-  TESSERA_TRY(capi::require(cancel, "cancel"));
-  return &cancel->token;
-}
-
 constexpr tessera_generation_options kGenerationDefaults = {};
 
 Result<GenerateOptions> generate_options(const tessera_generation_options& wanted) {
@@ -189,7 +183,7 @@ tessera_status tessera_sampler_accept(tessera_sampler* sampler, int32_t token, t
 
 uint64_t tessera_sampler_top(tessera_sampler* sampler, tessera_candidate* candidates, uint64_t room) {
   return guarded_value<uint64_t>(0, [&]() -> uint64_t {
-    if (!capi::require(sampler, "sampler") || candidates == nullptr) return 0;
+    if (!capi::is_handle(sampler) || candidates == nullptr) return 0;
     const auto top = sampler->chain->top_candidates(static_cast<size_t>(room));
     for (size_t i = 0; i < top.size(); ++i)
       candidates[i] = {.token = top[i].id, .probability = static_cast<float>(top[i].prob)};
@@ -198,7 +192,11 @@ uint64_t tessera_sampler_top(tessera_sampler* sampler, tessera_candidate* candid
 }
 
 void tessera_sampler_reset(tessera_sampler* sampler) {
-  if (capi::require(sampler, "sampler")) sampler->chain->reset();
+  guarded(nullptr, [&]() -> Result<> {
+    TESSERA_TRY(capi::require(sampler, "sampler"));
+    sampler->chain->reset();
+    return {};
+  });
 }
 
 tessera_status tessera_sampler_clone(tessera_sampler* sampler, tessera_sampler** copy, tessera_error* error) {
@@ -247,7 +245,7 @@ tessera_status tessera_generation_start(tessera_generation* generation, const in
                                         tessera_cancel* cancel, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(generation, "generation"));
-    TESSERA_ASSIGN(const CancelToken* const token, sampler_token_of(cancel));
+    TESSERA_ASSIGN(const CancelToken* const token, capi::token_of(cancel));
     TESSERA_ASSIGN(const auto prompt, capi::read_items(tokens, count, "tokens"));
     Session& session = *generation->session->session;
     sample::Chain& chain = *generation->sampler->chain;
@@ -270,7 +268,7 @@ tessera_status tessera_generation_next(tessera_generation* generation, tessera_g
     if (next == nullptr) return fail(ErrorCode::invalid_argument, "next: is NULL");
     if (!generation->generator)
       return fail(ErrorCode::invalid_argument, "generation: call tessera_generation_start() first");
-    TESSERA_ASSIGN(const CancelToken* const token, sampler_token_of(cancel));
+    TESSERA_ASSIGN(const CancelToken* const token, capi::token_of(cancel));
     TESSERA_ASSIGN(const int32_t id, generation->generator->next(token));
     if (id < 0) {
       generation->text = generation->stream->finish();

@@ -69,12 +69,6 @@ Result<> write_parts(const MemoryReport& report, tessera_memory_part* parts, uin
   return capi::write_items(std::span<const tessera_memory_part>(found), parts, room, needed, "parts");
 }
 
-Result<const CancelToken*> token_of(const tessera_cancel* cancel) {
-  if (cancel == nullptr) return nullptr;
-  TESSERA_TRY(capi::require(cancel, "cancel"));
-  return &cancel->token;
-}
-
 Result<> require_sequence(const tessera_session* session, int32_t sequence) {
   TESSERA_TRY(capi::require(session, "session"));
   const int32_t n = session->session->options().n_sequences;
@@ -153,7 +147,7 @@ tessera_session* tessera_session_retain(tessera_session* session) { return capi:
 void tessera_session_release(tessera_session* session) { capi::release(session); }
 
 int64_t tessera_session_n_ctx(const tessera_session* session) {
-  return capi::require(session, "session") ? session->session->n_ctx() : 0;
+  return capi::is_handle(session) ? session->session->n_ctx() : 0;
 }
 
 tessera_status tessera_session_memory(tessera_session* session, tessera_memory_part* parts, uint64_t room,
@@ -168,7 +162,7 @@ tessera_status tessera_session_decode(tessera_session* session, const tessera_ba
                                       tessera_cancel* cancel, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(session, "session"));
-    TESSERA_ASSIGN(const CancelToken* const token, token_of(cancel));
+    TESSERA_ASSIGN(const CancelToken* const token, capi::token_of(cancel));
     TESSERA_ASSIGN(const auto given, capi::read_items(tokens, count, "tokens"));
     return decode(*session, given, token);
   });
@@ -178,7 +172,7 @@ tessera_status tessera_session_append(tessera_session* session, int32_t sequence
                                       uint32_t flags, tessera_cancel* cancel, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(require_sequence(session, sequence));
-    TESSERA_ASSIGN(const CancelToken* const token, token_of(cancel));
+    TESSERA_ASSIGN(const CancelToken* const token, capi::token_of(cancel));
     TESSERA_ASSIGN(const auto ids, capi::read_items(tokens, count, "tokens"));
     std::vector<tessera_batch_token> batch(ids.size());
     for (size_t i = 0; i < ids.size(); ++i)
@@ -192,19 +186,19 @@ tessera_status tessera_session_encode(tessera_session* session, int32_t sequence
                                       tessera_cancel* cancel, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(require_sequence(session, sequence));
-    TESSERA_ASSIGN(const CancelToken* const token, token_of(cancel));
+    TESSERA_ASSIGN(const CancelToken* const token, capi::token_of(cancel));
     TESSERA_ASSIGN(const auto ids, capi::read_items(tokens, count, "tokens"));
     return session->session->encode(sequence, ids, token);
   });
 }
 
 int64_t tessera_session_output_count(tessera_session* session) {
-  return capi::require(session, "session") ? session->session->n_outputs() : 0;
+  return capi::is_handle(session) ? session->session->n_outputs() : 0;
 }
 
 const float* tessera_session_output(tessera_session* session, int64_t index, uint64_t* count) {
   if (count != nullptr) *count = 0;
-  if (!capi::require(session, "session") || index < 0 || index >= session->session->n_outputs()) return nullptr;
+  if (!capi::is_handle(session) || index < 0 || index >= session->session->n_outputs()) return nullptr;
   const std::span<const float> row = session->session->logits(index);
   if (count != nullptr) *count = row.size();
   return row.data();

@@ -382,22 +382,26 @@ TEST_F(ModelsApi, EventsTellEachChange) {
   EXPECT_TRUE(client.get("/models/sse"));
   const HttpReply head = client.read_head();
   EXPECT_EQ(head.field("content-type"), "text/event-stream");
-  EXPECT_EQ(post("/completion", completion("ant")).status, 200);
-  EXPECT_EQ(post("/models/unload", R"({"model":"ant"})").status, 200);
   std::string text;
   std::vector<std::string> states;
-  while (states.empty() || states.back() != "unloaded") {
-    const auto piece = client.read_piece(head);
-    ASSERT_TRUE(piece);
-    text += *piece;
-    states.clear();
-    for (const ordered_json& event : events_of(text)) {
-      EXPECT_EQ(event["model"], "ant");
-      EXPECT_EQ(event["event"], "model_status");
-      EXPECT_FALSE(event["data"].contains("failed"));
-      if (states.empty() || states.back() != event["data"]["status"]) states.push_back(event["data"]["status"]);
+  const auto read_until = [&](const std::string& last) {
+    while (states.empty() || states.back() != last) {
+      const auto piece = client.read_piece(head);
+      ASSERT_TRUE(piece);
+      text += *piece;
+      states.clear();
+      for (const ordered_json& event : events_of(text)) {
+        EXPECT_EQ(event["model"], "ant");
+        EXPECT_EQ(event["event"], "model_status");
+        EXPECT_FALSE(event["data"].contains("failed"));
+        if (states.empty() || states.back() != event["data"]["status"]) states.push_back(event["data"]["status"]);
+      }
     }
-  }
+  };
+  EXPECT_EQ(post("/completion", completion("ant")).status, 200);
+  read_until("loaded");  // an event has the state of when it is written: an unloading at once could hide this one
+  EXPECT_EQ(post("/models/unload", R"({"model":"ant"})").status, 200);
+  read_until("unloaded");
   EXPECT_EQ(states, (std::vector<std::string>{"loading", "loaded", "unloaded"}));
   server_->drain();
   EXPECT_TRUE(client.read_all().ends_with("0\r\n\r\n"));

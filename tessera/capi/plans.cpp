@@ -68,8 +68,9 @@ Result<Fitted> fit_both(tessera_model& model, const SessionOptions& asked, const
   within_devices.n_ctx = asked.n_ctx;
   const uint64_t not_counted = fitted.report.total() - counted;
   TESSERA_ASSIGN(Fitted within, fit_within(*model.engine, within_devices, left + not_counted));
-  within.choice = fmt::format("{} bytes are left of the budget: a context of {} tokens, micro-batches of {}, a {} cache",
-                              left, within.session.n_ctx, within.session.n_ubatch, info(within.session.type_k).name);
+  within.choice =
+      fmt::format("{} bytes are left of the budget: a context of {} tokens, micro-batches of {}, a {} cache", left,
+                  within.session.n_ctx, within.session.n_ubatch, info(within.session.type_k).name);
   return within;
 }
 
@@ -107,7 +108,8 @@ Result<SessionOptions> capi::session_options(const tessera_model& model, const t
   return result;
 }
 
-Result<> capi::write_parts(std::span<const MemoryPart> report, tessera_memory_part* parts, uint64_t room, uint64_t* needed) {
+Result<> capi::write_parts(std::span<const MemoryPart> report, tessera_memory_part* parts, uint64_t room,
+                           uint64_t* needed) {
   std::vector<tessera_memory_part> found;
   for (const MemoryPart& part : report) {
     tessera_memory_part& one = found.emplace_back();

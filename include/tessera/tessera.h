@@ -371,6 +371,19 @@ TESSERA_API tessera_status tessera_session_create(tessera_model* model, const te
 TESSERA_API tessera_session* tessera_session_retain(tessera_session* session);
 /* A */
 TESSERA_API void tessera_session_release(tessera_session* session);
+typedef struct tessera_session_info {
+  uint32_t size;
+  uint32_t flags;    /* TESSERA_SESSION_... */
+  int64_t n_ctx;     /* tokens over all sequences */
+  int64_t n_ubatch;  /* tokens that are computed at once, at most */
+  int64_t n_outputs; /* rows of a decode, at most */
+  int64_t n_row;     /* values of a row */
+  int32_t n_sequences;
+  int32_t n_threads;
+} tessera_session_info;
+/* A. The settings of a session, defaults included. info->size must be set. */
+TESSERA_API tessera_status tessera_session_info_get(const tessera_session* session, tessera_session_info* info,
+                                                    tessera_error* error);
 /* A. The context in tokens, over all sequences. */
 TESSERA_API int64_t tessera_session_n_ctx(const tessera_session* session);
 /* S. The memory that the session has, in the form of tessera_session_plan(), which it equals. */

@@ -80,6 +80,27 @@ tessera_status tessera_session_create(tessera_model* model, const tessera_sessio
 tessera_session* tessera_session_retain(tessera_session* session) { return capi::retain(session); }
 void tessera_session_release(tessera_session* session) { capi::release(session); }
 
+tessera_status tessera_session_info_get(const tessera_session* session, tessera_session_info* info,
+                                        tessera_error* error) {
+  return guarded(error, [&]() -> Result<> {
+    TESSERA_TRY(capi::require(session, "session"));
+    if (info == nullptr) return fail(ErrorCode::invalid_argument, "info: is NULL");
+    TESSERA_TRY(capi::require_size(info->size, "info"));
+    const SessionOptions& options = session->session->options();
+    const ModelInfo& model = session->session->engine().model().info();
+    tessera_session_info found{};
+    found.flags = options.embeddings ? uint32_t{TESSERA_SESSION_EMBEDDINGS} : 0;
+    found.n_ctx = options.n_ctx;
+    found.n_ubatch = options.n_ubatch;
+    found.n_outputs = options.n_outputs;
+    found.n_row = options.embeddings ? model.n_embd : model.n_vocab;
+    found.n_sequences = options.n_sequences;
+    found.n_threads = options.threads.n_threads;
+    capi::write_sized(info, info->size, found);
+    return {};
+  });
+}
+
 int64_t tessera_session_n_ctx(const tessera_session* session) {
   return capi::is_handle(session) ? session->session->n_ctx() : 0;
 }

@@ -26,8 +26,9 @@ bool fails_now() {
 
 void* allocate(size_t n, size_t alignment) {
   if (fails_now()) throw std::bad_alloc();
-  void* memory = alignment <= alignof(std::max_align_t) ? std::malloc(std::max<size_t>(n, 1))
-                                                        : std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
+  void* memory = alignment <= alignof(std::max_align_t)
+                     ? std::malloc(std::max<size_t>(n, 1))
+                     : std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -106,13 +107,16 @@ TEST(CapiFailingAllocations, AreStatuses) {
   });
   const SessionHandle session = create_session_handle(model.get());
   const std::vector<int32_t> tokens = tokens_of(model.get(), "Once upon a time");
-  EXPECT_SUCCESS(tessera_session_append(session.get(), 0, tokens.data(), tokens.size(), TESSERA_WANTS_OUTPUT, nullptr, error));
-  const std::vector<float> wanted(tessera_session_output(session.get(), 0, nullptr), tessera_session_output(session.get(), 0, nullptr) + 512);
+  EXPECT_SUCCESS(
+      tessera_session_append(session.get(), 0, tokens.data(), tokens.size(), TESSERA_WANTS_OUTPUT, nullptr, error));
+  const std::vector<float> wanted(tessera_session_output(session.get(), 0, nullptr),
+                                  tessera_session_output(session.get(), 0, nullptr) + 512);
   expect_survives("decode", 1, [&](tessera_error* error) {
     const int64_t left = n_until_failure.exchange(-1);
     EXPECT_EQ(tessera_session_clear(session.get(), nullptr), TESSERA_OK);
     n_until_failure = left;
-    const tessera_status status = tessera_session_append(session.get(), 0, tokens.data(), tokens.size(), TESSERA_WANTS_OUTPUT, nullptr, error);
+    const tessera_status status =
+        tessera_session_append(session.get(), 0, tokens.data(), tokens.size(), TESSERA_WANTS_OUTPUT, nullptr, error);
     if (status == TESSERA_OK) {
       const int64_t rest = n_until_failure.exchange(-1);
       const float* row = tessera_session_output(session.get(), 0, nullptr);
@@ -139,9 +143,11 @@ TEST(CapiFailingAllocations, AreStatuses) {
     n_until_failure = left;
     tessera_generation* generation = nullptr;
     tessera_status status = tessera_generation_create(session.get(), sampler.get(), 0, nullptr, &generation, error);
-    if (status == TESSERA_OK) status = tessera_generation_start(generation, tokens.data(), tokens.size(), nullptr, error);
+    if (status == TESSERA_OK)
+      status = tessera_generation_start(generation, tokens.data(), tokens.size(), nullptr, error);
     tessera_generated next{};
-    for (int i = 0; i < 3 && status == TESSERA_OK; ++i) status = tessera_generation_next(generation, &next, nullptr, error);
+    for (int i = 0; i < 3 && status == TESSERA_OK; ++i)
+      status = tessera_generation_next(generation, &next, nullptr, error);
     tessera_generation_release(generation);
     return status;
   });

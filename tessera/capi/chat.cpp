@@ -64,8 +64,8 @@ Result<text::jinja::Value> read_optional_json(text::jinja::Heap& heap, const cha
 Result<text::ChatRequest> chat_request(text::jinja::Heap& heap, std::string_view messages,
                                        const tessera_render_options* options) {
   TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kRenderDefaults, "options"));
-  TESSERA_TRY(require_flags(wanted.flags,
-                            TESSERA_RENDER_NO_REPLY | TESSERA_RENDER_CONTINUE_LAST | TESSERA_RENDER_NO_CHANGES));
+  TESSERA_TRY(
+      require_flags(wanted.flags, TESSERA_RENDER_NO_REPLY | TESSERA_RENDER_CONTINUE_LAST | TESSERA_RENDER_NO_CHANGES));
   TESSERA_TRY(require_choice(wanted.thinking, TESSERA_THINKING_OFF, "thinking"));
   text::ChatRequest request;
   TESSERA_ASSIGN(request.messages, read_json(heap, messages, "messages"));
@@ -116,14 +116,11 @@ std::string list_member(std::string_view name, const std::vector<T>& items, Writ
 
 std::string message_json(const text::Reply& reply) {
   const auto write_call = [](const text::ToolCall& call) {
-    return fmt::format(
-        "{{\"id\": {}, \"type\": \"function\", \"function\": {{\"name\": {}, \"arguments\": {}}}}}",
-        text::json_quoted(call.id), text::json_quoted(call.name), text::json_quoted(call.arguments));
+    return fmt::format("{{\"id\": {}, \"type\": \"function\", \"function\": {{\"name\": {}, \"arguments\": {}}}}}",
+                       text::json_quoted(call.id), text::json_quoted(call.name), text::json_quoted(call.arguments));
   };
-  std::string json =
-      fmt::format("{{\"role\": \"assistant\", \"content\": {}", text::json_quoted(reply.content));
-  if (!reply.reasoning.empty())
-    json += fmt::format(", \"reasoning_content\": {}", text::json_quoted(reply.reasoning));
+  std::string json = fmt::format("{{\"role\": \"assistant\", \"content\": {}", text::json_quoted(reply.content));
+  if (!reply.reasoning.empty()) json += fmt::format(", \"reasoning_content\": {}", text::json_quoted(reply.reasoning));
   json += list_member("tool_calls", reply.calls, write_call);
   json += list_member("warnings", reply.warnings, text::json_quoted);
   return json + "}";

@@ -48,7 +48,8 @@ std::string story_with(const std::vector<std::pair<std::string, std::string>>& k
   const std::string path = temporary_path("story-with-template.gguf");
   auto writer = GgufWriter::create(path, builder);
   EXPECT_OK(writer);
-  for (const GgufTensor& tensor : (*file)->tensors()) EXPECT_OK(writer->write_tensor(tensor.name, (*file)->data(tensor)));
+  for (const GgufTensor& tensor : (*file)->tensors())
+    EXPECT_OK(writer->write_tensor(tensor.name, (*file)->data(tensor)));
   EXPECT_OK(writer->finish());
   return path;
 }

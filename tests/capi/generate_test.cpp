@@ -122,8 +122,7 @@ TEST_F(CapiGenerate, CallbacksAndCancelsStop) {
                 TESSERA_CANCELLED, "");
   EXPECT_EQ(seen.tokens.size(), 0u);
   const GenerationHandle generation = create_generation();
-  EXPECT_STATUS(tessera_generation_start_text(generation.get(), kPrompt, -1, 0, created, error), TESSERA_CANCELLED,
-                "");
+  EXPECT_STATUS(tessera_generation_start_text(generation.get(), kPrompt, -1, 0, created, error), TESSERA_CANCELLED, "");
   // A cancel between two tokens.
   tessera_cancel_reset(created);
   const auto cancel_after = [](void* user, const tessera_generated*) {
@@ -152,9 +151,9 @@ TEST_F(CapiGenerate, RefusesWrongArguments) {
     EXPECT_STATUS(tessera_generate(session, sampler, sequence, &options_, prompt_.data(), prompt_.size(), function,
                                    &seen, nullptr, error),
                   TESSERA_INVALID_ARGUMENT, text);
-    EXPECT_STATUS(tessera_generate_text(session, sampler, sequence, &options_, kPrompt, -1, 0, function, &seen,
-                                        nullptr, error),
-                  TESSERA_INVALID_ARGUMENT, text);
+    EXPECT_STATUS(
+        tessera_generate_text(session, sampler, sequence, &options_, kPrompt, -1, 0, function, &seen, nullptr, error),
+        TESSERA_INVALID_ARGUMENT, text);
   };
   refuse(nullptr, sampler_.get(), 0, note_token, "session: is NULL");
   refuse(session_.get(), nullptr, 0, note_token, "sampler: is NULL");
@@ -162,9 +161,9 @@ TEST_F(CapiGenerate, RefusesWrongArguments) {
          "session: is a handle of another kind");
   refuse(session_.get(), sampler_.get(), 1, note_token, "sequence: 1, want 0 to 0");
   refuse(session_.get(), sampler_.get(), 0, nullptr, "function: is NULL");
-  EXPECT_STATUS(tessera_generate(session_.get(), sampler_.get(), 0, &options_, nullptr, 1, note_token, &seen, nullptr,
-                                 error),
-                TESSERA_INVALID_ARGUMENT, "tokens: is NULL");
+  EXPECT_STATUS(
+      tessera_generate(session_.get(), sampler_.get(), 0, &options_, nullptr, 1, note_token, &seen, nullptr, error),
+      TESSERA_INVALID_ARGUMENT, "tokens: is NULL");
   auto* not_cancel = reinterpret_cast<tessera_cancel*>(sampler_.get());
   EXPECT_STATUS(tessera_generate(session_.get(), sampler_.get(), 0, &options_, prompt_.data(), prompt_.size(),
                                  note_token, &seen, not_cancel, error),

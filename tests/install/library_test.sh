@@ -83,6 +83,34 @@ if cmake -S "$tmp/examples" -B "$tmp/other" "-Dtessera_DIR=$config" >/dev/null 2
 same "an error of simple.c" "$("$tmp/build/simple" /no/such/file x 2>&1 || true)" \
   "error: /no/such/file: cannot open: No such file or directory"
 
+# ---- conversations from C, C++ and Node.js: what "tessera chat" answers
+# Messages with what JSON writes in another way, and a reply of several lines.
+chat_template="{% for m in messages %}{{ m.content }} {% endfor %}"
+chat_input=$'Once upon a time, there was a girl who said \\"Hi\\" and\t\nThe dog asked:\nä "'
+talks() { "$@" --template "$chat_template" --tokens 40 <<<"$chat_input"; }
+want_chat=$("$tmp/prefix/bin/tessera" chat -m "$model" --chat-template "$chat_template" --temp 0 -n 40 <<<"$chat_input")
+[ "${#want_chat}" -gt 150 ] || fail "tessera chat: '$want_chat'"
+no_template="error: the model has no chat template: give a name, such as chatml, or a template"
+if [ -n "${flags:-}" ]; then
+  # shellcheck disable=SC2086  # flags are words
+  cc -std=c99 -Wall -Wextra -Wpedantic -Werror "$tmp/examples/chat.c" $flags -o "$tmp/chat-c"
+  # shellcheck disable=SC2086
+  c++ -std=c++20 -Wall -Wextra -Wpedantic -Werror "$tmp/examples/chat.cpp" $flags -o "$tmp/chat-cpp"
+  for language in c cpp; do
+    same "chat.$language" "$(talks "$tmp/chat-$language" "$model")" "$want_chat"
+    same "an error of chat.$language" "$("$tmp/chat-$language" "$model" 2>&1 || true)" "$no_template"
+  done
+fi
+if ! command -v npm >/dev/null; then
+  echo "skipped: chat.mjs: no npm"
+elif ! (cd "$tmp/examples" && npm install --ignore-scripts --no-audit --no-fund --prefer-offline --fetch-retries=1 \
+  --fetch-timeout=20000 "$(sed -nE 's/.*npm install (koffi@[0-9.]+)$/\1/p' chat.mjs)" >"$tmp/npm.log" 2>&1); then
+  echo "skipped: chat.mjs: npm cannot install koffi: $(grep -m 1 'npm error' "$tmp/npm.log")"
+else
+  same "chat.mjs" "$(talks node "$tmp/examples/chat.mjs" "$model")" "$want_chat"
+  same "an error of chat.mjs" "$(node "$tmp/examples/chat.mjs" "$model" 2>&1 || true)" "$no_template"
+fi
+
 # ---- Python, by ctypes
 same "chat.py" "$(python3 "$tmp/examples/chat.py" "$model" "$prompt" 24)" "$want"
 # Opened and closed, and two copies at once: no thread stays, and each has names of its own.

@@ -19,7 +19,7 @@ trap 'rm -rf "$tmp"' EXIT
 
 mkdir -p "$tmp/include/tessera"
 cp "$header" "$tmp/include/tessera/tessera.h"
-python3 "$source/scripts/library_stub.py" "$header" "$tmp"
+python3 -B "$source/scripts/library_stub.py" "$header" "$tmp"
 cmake "-DHEADER=$header" "-DOUTPUT=$tmp/exports.map" -P "$source/cmake/exports.cmake"
 (cd "$tmp" && cc -g -O0 -shared -fPIC -Iinclude stub.c -Wl,--version-script=exports.map -Wl,-soname,libtessera.so.1 \
   -o libtessera.so.1)

@@ -6,7 +6,7 @@ clang-format gives it, so this is no parser of C: a comment, a declaration or a 
 import re
 from dataclasses import dataclass, field
 
-GROUP = re.compile(r"/\* ---- (\w[\w ]*)(?:: (.*?))? ---- \*/$")
+GROUP = re.compile(r"/\* ---- (\w[\w ]*): (.*?) ---- \*/$")
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 FUNCTION = re.compile(r"TESSERA_API\s+(.*?)\b(tessera_[a-z0-9_]+)\((.*)\);$", re.DOTALL)
 TYPE = re.compile(r"typedef\s+(?:struct\s+tessera_\w+\s+\{.*\}\s*|[^{]*?)(tessera_[a-z0-9_]+);$"
@@ -88,8 +88,10 @@ def parse(text):
             at = found.end() + 1
             group = GROUP.match(found.group())
             comment = "" if group else plain(found.group())
+            if found.group().startswith("/* ----") and not group:
+                raise FormatError(f"{line}: want /* ---- TITLE: SUMMARY ---- */")
             if group:
-                groups.append(Group(group.group(1), group.group(2) or ""))
+                groups.append(Group(group.group(1), group.group(2)))
             elif first is None:
                 first = found.group()
         elif line.startswith("#"):

@@ -37,7 +37,7 @@
 extern "C" {
 #endif
 
-/* ---- Library ---- */
+/* ---- Library: its version, and the errors of its functions ---- */
 
 #define TESSERA_VERSION_MAJOR 1
 #define TESSERA_VERSION_MINOR 0
@@ -72,11 +72,11 @@ typedef struct tessera_error {
 
 /* A. The version of the library that runs, in the form of TESSERA_VERSION. */
 TESSERA_API uint32_t tessera_version(void);
-/* A. The same as text, "1.0.0". Valid forever. */
+/* A. The version of the library as text, "1.0.0". Valid forever. */
 TESSERA_API const char* tessera_version_text(void);
 /* A. The version and commit of the engine, on one line. Valid forever. */
 TESSERA_API const char* tessera_build_info(void);
-/* A. "out of memory" and so on; "unknown status" for other numbers. Valid forever. */
+/* A. The name of a status, such as "out of memory"; "unknown status" for other numbers. Valid forever. */
 TESSERA_API const char* tessera_status_name(tessera_status status);
 
 /* ---- Runtime: devices and settings that models share ---- */
@@ -98,7 +98,8 @@ typedef struct tessera_runtime_options {
 
 /* A. Sets the defaults. `size` is sizeof(tessera_runtime_options). */
 TESSERA_API void tessera_runtime_options_init(tessera_runtime_options* options, size_t size);
-/* A. options: NULL for the defaults. Errors: INVALID_ARGUMENT; UNSUPPORTED (the instruction set); OUT_OF_MEMORY. */
+/* A. Creates a runtime. options: NULL for the defaults. Errors: INVALID_ARGUMENT; UNSUPPORTED (the instruction set);
+ * OUT_OF_MEMORY. */
 TESSERA_API tessera_status tessera_runtime_create(const tessera_runtime_options* options, tessera_runtime** runtime,
                                                   tessera_error* error);
 /* A */
@@ -118,7 +119,7 @@ typedef struct tessera_device_info {
 
 /* A. The number of devices of this machine. Looks for them once, which may load drivers. */
 TESSERA_API int64_t tessera_runtime_device_count(tessera_runtime* runtime);
-/* A. info->size must be set. Errors: INVALID_ARGUMENT (no such device). */
+/* A. Describes a device. info->size must be set. Errors: INVALID_ARGUMENT (no such device). */
 TESSERA_API tessera_status tessera_runtime_device_info(tessera_runtime* runtime, int64_t index,
                                                        tessera_device_info* info, tessera_error* error);
 
@@ -126,9 +127,10 @@ TESSERA_API tessera_status tessera_runtime_device_info(tessera_runtime* runtime,
 
 typedef struct tessera_cancel tessera_cancel;
 
-/* A. Errors: OUT_OF_MEMORY. */
+/* A. Creates an object that is not set. Errors: OUT_OF_MEMORY. */
 TESSERA_API tessera_status tessera_cancel_create(tessera_cancel** cancel, tessera_error* error);
-/* A, and safe in a signal handler. Calls that were given this object return CANCELLED soon, also later ones. */
+/* A, and safe in a signal handler. Asks the calls that were given this object to stop. They return CANCELLED soon, and
+ * so do later ones. */
 TESSERA_API void tessera_cancel_set(tessera_cancel* cancel);
 /* A. 1 after tessera_cancel_set(), else 0. */
 TESSERA_API int32_t tessera_cancel_is_set(const tessera_cancel* cancel);
@@ -139,7 +141,7 @@ TESSERA_API tessera_cancel* tessera_cancel_retain(tessera_cancel* cancel);
 /* A */
 TESSERA_API void tessera_cancel_release(tessera_cancel* cancel);
 
-/* ---- Model ---- */
+/* ---- Model: a GGUF file, opened and then loaded ---- */
 
 typedef struct tessera_model tessera_model;
 
@@ -200,11 +202,11 @@ enum {
   TESSERA_MODEL_IS_RECURRENT = 4, /* a sequence returns to checkpoints only */
   TESSERA_MODEL_HAS_TOKENIZER = 8
 };
-/* A. info->size must be set. */
+/* A. Describes a model. info->size must be set. */
 TESSERA_API tessera_status tessera_model_info_get(const tessera_model* model, tessera_model_info* info,
                                                   tessera_error* error);
 
-/* ---- Tokenizer: of a model, which need not be loaded ---- */
+/* ---- Tokenizer: texts to tokens and back, for a model that need not be loaded ---- */
 
 enum {
   TESSERA_TOKENIZE_SPECIAL = 1,      /* add the tokens that begin and end a text of this model, such as BOS */
@@ -265,7 +267,7 @@ typedef struct tessera_token_info {
   float score;
   int32_t kind;
 } tessera_token_info;
-/* A. Errors: INVALID_ARGUMENT (no token), UNSUPPORTED. */
+/* A. Describes a token. Errors: INVALID_ARGUMENT (no token), UNSUPPORTED. */
 TESSERA_API tessera_status tessera_token_info_get(const tessera_model* model, int32_t token, tessera_token_info* info,
                                                   tessera_error* error);
 
@@ -317,7 +319,7 @@ typedef struct tessera_memory_part {
 TESSERA_API tessera_status tessera_session_plan(tessera_model* model, const tessera_session_options* options,
                                                 tessera_memory_part* parts, uint64_t room, uint64_t* needed,
                                                 tessera_error* error);
-/* S, for the model, which must be loaded. Errors: as tessera_session_plan(); OUT_OF_MEMORY. */
+/* S, for the model, which must be loaded. Creates a session. Errors: as tessera_session_plan(); OUT_OF_MEMORY. */
 TESSERA_API tessera_status tessera_session_create(tessera_model* model, const tessera_session_options* options,
                                                   tessera_session** session, tessera_error* error);
 /* A */
@@ -477,8 +479,8 @@ enum {
 
 /* A */
 TESSERA_API void tessera_generation_options_init(tessera_generation_options* options, size_t size);
-/* S, for session and sampler, which the generation keeps and uses. One generation at a time uses a sequence. options:
- * NULL for the defaults. Errors: INVALID_ARGUMENT (the sequence; the models of session and sampler differ). */
+/* S, for session and sampler, which the generation keeps and uses. Creates a generation. One at a time uses a sequence.
+ * options: NULL for the defaults. Errors: INVALID_ARGUMENT (the sequence; the models of session and sampler differ). */
 TESSERA_API tessera_status tessera_generation_create(tessera_session* session, tessera_sampler* sampler,
                                                      int32_t sequence, const tessera_generation_options* options,
                                                      tessera_generation** generation, tessera_error* error);
@@ -486,7 +488,8 @@ TESSERA_API tessera_status tessera_generation_create(tessera_session* session, t
  * (no token, or one out of range); LIMIT (longer than the context); CANCELLED. */
 TESSERA_API tessera_status tessera_generation_start(tessera_generation* generation, const int32_t* tokens,
                                                     uint64_t count, tessera_cancel* cancel, tessera_error* error);
-/* S. The same with a text as prompt. flags: TESSERA_TOKENIZE_... Errors: also those of tessera_tokenize(). */
+/* S. Does what tessera_generation_start() does, with a text as prompt. flags: TESSERA_TOKENIZE_... Errors: also those
+ * of tessera_tokenize(). */
 TESSERA_API tessera_status tessera_generation_start_text(tessera_generation* generation, const char* text,
                                                          int64_t length, uint32_t flags, tessera_cancel* cancel,
                                                          tessera_error* error);
@@ -499,7 +502,8 @@ typedef struct tessera_generated {
   const char* text;
   uint64_t n_bytes;
 } tessera_generated;
-/* S. At the end, `text` has what was incomplete. Errors: those of tessera_session_decode(), and of the sampler. */
+/* S. Generates the next token. At the end, `text` has what was incomplete. Errors: those of tessera_session_decode(),
+ * and of the sampler. */
 TESSERA_API tessera_status tessera_generation_next(tessera_generation* generation, tessera_generated* next,
                                                    tessera_cancel* cancel, tessera_error* error);
 /* A */
@@ -517,7 +521,7 @@ TESSERA_API tessera_status tessera_generate(tessera_session* session, tessera_sa
                                             const tessera_generation_options* options, const int32_t* tokens,
                                             uint64_t count, tessera_generated_function function, void* user,
                                             tessera_cancel* cancel, tessera_error* error);
-/* S. The same with a text as prompt, as in tessera_generation_start_text(). */
+/* S, for session and sampler. Does what tessera_generate() does, with a text as prompt. flags: TESSERA_TOKENIZE_... */
 TESSERA_API tessera_status tessera_generate_text(tessera_session* session, tessera_sampler* sampler, int32_t sequence,
                                                  const tessera_generation_options* options, const char* text,
                                                  int64_t length, uint32_t flags, tessera_generated_function function,
@@ -567,8 +571,8 @@ TESSERA_API tessera_status tessera_template_render(const tessera_template* chat_
                                                    int64_t length, const tessera_render_options* options, char* buffer,
                                                    uint64_t room, uint64_t* needed, uint64_t* reply_at,
                                                    tessera_error* error);
-/* A. Writes the tokens of the same prompt. Control tokens come from the template only: in the texts of messages they
- * are plain text. So prefer this to tessera_tokenize(). *needed gets the number of tokens. Errors: as
+/* A. Writes the prompt of tessera_template_render() as tokens. Control tokens come from the template only: in the texts
+ * of messages they are plain text. So prefer this to tessera_tokenize(). *needed gets the number of tokens. Errors: as
  * tessera_template_render() and tessera_tokenize(). */
 TESSERA_API tessera_status tessera_template_tokenize(const tessera_template* chat_template, const char* messages,
                                                      int64_t length, const tessera_render_options* options,

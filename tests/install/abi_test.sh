@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The ABI of the library: the header is compared with the baseline, and the comparison itself is tested on changed
-# headers. Also tests the version script, cmake/exports.cmake.
+# headers. Also tests what else is made of the header: the version script (cmake/exports.cmake) and the man pages.
 set -euo pipefail
 export LC_ALL=C
 source=$(realpath "$(dirname "$0")/../..")
@@ -52,7 +52,6 @@ EOF
 cmake "-DHEADER=$tmp/made.h" "-DOUTPUT=$tmp/got.map" -P "$source/cmake/exports.cmake"
 diff "$tmp/want.map" "$tmp/got.map" || fail "version script"
 
-# ---- the ABI
 header=$source/include/tessera/tessera.h
 check_abi() { "$source/scripts/abi_baseline.sh" --check "$@" >"$tmp/log" 2>&1; }
 
@@ -72,6 +71,25 @@ refuses() {
   grep -qE "$2" "$tmp/log" || fail "$1: the report is $(cat "$tmp/log")"
 }
 
+# ---- man pages: a header whose functions are not described is refused
+refuses_pages() {
+  changed "$1" "$3"
+  if python3 -B "$source/scripts/library_pages.py" "$tmp/changed.h" "$tmp/man3" >"$tmp/log" 2>&1; then fail "$1 has pages"; fi
+  grep -qF -- "$2" "$tmp/log" || fail "$1: $(cat "$tmp/log")"
+}
+refuses_pages "a function without a letter" "tessera_cancel_reset: its comment begins without A, S or R" \
+  's,^/\* S\. (Makes the object usable),/* \1,'
+refuses_pages "a function without a comment" "tessera_version: its comment begins without A, S or R" \
+  '/^\/\* A\. The version of the library that runs/d'
+refuses_pages "a function that nothing says a word of" "tessera_version: no sentence says what it does" \
+  's/^(\/\* A\.) The version of the library that runs.*/\1 *\//'
+refuses_pages "a group without a summary" "want /* ---- TITLE: SUMMARY ---- */" 's/^(\/\* ---- Cancel):.* ----/\1 ----/'
+sed 's,^/\* A\. The version of the library that runs,/* A. Since 1.3. The version that runs,' "$header" >"$tmp/changed.h"
+python3 -B "$source/scripts/library_pages.py" "$tmp/changed.h" "$tmp/man3"
+gzip -dc "$tmp/man3/tessera_version.3.gz" | grep -q '^Since 1\.3\.$' || fail "a page of version 1.3"
+gzip -dc "$tmp/man3/tessera_version.3.gz" | grep -q '^tessera_version \\- the version that runs' || fail "a name of version 1.3"
+
+# ---- the ABI
 if [ "$(uname -m)" != x86_64 ]; then
   echo "skipped: the ABI: the baseline is that of x86-64"
 elif ! command -v abidiff >/dev/null; then
@@ -99,4 +117,4 @@ else
 fi
 
 [ $n_failures -eq 0 ] || exit 1
-echo "the version script and the ABI are as they should be"
+echo "the version script, the man pages and the ABI are as they should be"

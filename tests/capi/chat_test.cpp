@@ -1,4 +1,6 @@
 // Chat templates and replies of tessera.h.
+#include <cstddef>
+#include <cstring>
 #include <ctime>
 
 #include "tessera/gguf/reader.h"
@@ -271,6 +273,32 @@ TEST_F(CapiChat, RepliesGrow) {
   options.end = TESSERA_REPLY_CUT;
   EXPECT_EQ(parse(code, "<|python_tag|>1 + 1", options),
             R"({"role": "assistant", "content": "<|python_tag|>1 + 1", "warnings": ["tool call cut short"]})");
+}
+
+// Programs that were compiled with an older or a newer header.
+TEST_F(CapiChat, OptionsOfOtherSizes) {
+  const TemplateHandle calling = open(kCalling);
+  constexpr const char* kHello = R"([{"role": "user", "content": "Hello"}])";
+  tessera_render_options older;
+  std::memset(&older, 0x55, sizeof older);
+  tessera_render_options_init(&older, offsetof(tessera_render_options, documents));
+  EXPECT_EQ(older.size, offsetof(tessera_render_options, documents));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(older.documents), uintptr_t{0x5555555555555555});
+  older.tools = kPing;
+  EXPECT_EQ(render(calling, kHello, &older), "ping;user:Hello;assistant:<think>");
+  struct Newer {
+    tessera_reply_options options;
+    int64_t more;
+  } newer{};
+  tessera_reply_options_init(&newer.options, sizeof newer);
+  EXPECT_EQ(newer.options.size, sizeof newer);
+  EXPECT_EQ(parse(calling, "a", newer.options), R"({"role": "assistant", "content": "a"})");
+  newer.more = 1;
+  char message[64];
+  EXPECT_STATUS(tessera_reply_parse(calling.get(), "a", 1, &newer.options, message, 64, nullptr, error),
+                TESSERA_UNSUPPORTED, "options: a member after byte ");
+  tessera_render_options_init(nullptr, sizeof(tessera_render_options));
+  tessera_reply_options_init(nullptr, sizeof(tessera_reply_options));
 }
 
 TEST_F(CapiChat, TemplatesRefuseWrongArguments) {

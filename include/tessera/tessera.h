@@ -592,14 +592,14 @@ enum {
 
 typedef struct tessera_reply_options {
   uint32_t size;
-  uint32_t flags;     /* TESSERA_REPLY_ONE_CALL */
+  uint32_t flags;     /* TESSERA_PARSE_... */
   const char* tools;  /* the tools of tessera_render_options; NULL: no calls are looked for */
   const char* prompt; /* the prompt from *reply_at on, where reasoning may begin; NULL: none */
   uint64_t seed;      /* of the ids of calls: give each reply another number */
   int32_t end;        /* TESSERA_REPLY_GROWS, _ENDED or _CUT */
   int32_t reasoning;  /* TESSERA_REASONING_... */
 } tessera_reply_options;
-enum { TESSERA_REPLY_ONE_CALL = 1 /* later calls are left out */ };
+enum { TESSERA_PARSE_ONE_CALL = 1 /* later calls are left out */ };
 /* A */
 TESSERA_API void tessera_reply_options_init(tessera_reply_options* options, size_t size);
 /* A. Writes the text of a model as a message in JSON, ended by a NUL, which can join the messages of the next prompt:

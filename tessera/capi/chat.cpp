@@ -96,7 +96,7 @@ Result<text::ChatPrompt> render(const tessera_template* chat_template, const cha
 text::Reply parse_reply(const text::ChatTemplate& chat_template, std::string_view given,
                         const std::vector<text::ReplyTool>& tools, const tessera_reply_options& options) {
   const text::ReplyOptions wanted{.reasoning = static_cast<text::ReasoningFormat>(options.reasoning),
-                                  .parallel_calls = (options.flags & TESSERA_REPLY_ONE_CALL) == 0,
+                                  .parallel_calls = (options.flags & TESSERA_PARSE_ONE_CALL) == 0,
                                   .seed = options.seed};
   auto parser = text::ReplyParser::create(chat_template.reply_family(), tools,
                                           options.prompt == nullptr ? "" : options.prompt, wanted);
@@ -191,7 +191,7 @@ tessera_status tessera_reply_parse(const tessera_template* chat_template, const 
     TESSERA_TRY(capi::require(chat_template, "chat_template"));
     TESSERA_ASSIGN(const std::string_view given, capi::read_text(text, length, "text"));
     TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kReplyDefaults, "options"));
-    TESSERA_TRY(check_flags(wanted.flags, TESSERA_REPLY_ONE_CALL));
+    TESSERA_TRY(check_flags(wanted.flags, TESSERA_PARSE_ONE_CALL));
     TESSERA_TRY(require_choice(wanted.end, TESSERA_REPLY_CUT, "end"));
     TESSERA_TRY(require_choice(wanted.reasoning, TESSERA_REASONING_BOTH, "reasoning"));
     std::vector<text::ReplyTool> tools;

@@ -1,4 +1,5 @@
 // Chat templates and replies of tessera.h.
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <ctime>
@@ -226,7 +227,7 @@ TEST_F(CapiChat, RepliesBecomeMessages) {
             "user:Go;assistant:Pong(Why \"so\"?)<tool_call>{\"name\": \"ping\", \"arguments\": {\"n\": 1}}</tool_call>"
             "<tool_call>{\"name\": \"ping\", \"arguments\": {}}</tool_call>;");
 
-  options.flags = TESSERA_REPLY_ONE_CALL;
+  options.flags = TESSERA_PARSE_ONE_CALL;
   EXPECT_EQ(count(parse(calling, reply, options), "\"ping\""), 1u);
   options.flags = 0;
   options.tools = nullptr;

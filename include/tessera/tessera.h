@@ -37,7 +37,7 @@
 extern "C" {
 #endif
 
-/* ---- Library ---- */
+/* ---- Library: its version, and the errors of its functions ---- */
 
 #define TESSERA_VERSION_MAJOR 1
 #define TESSERA_VERSION_MINOR 0
@@ -72,11 +72,11 @@ typedef struct tessera_error {
 
 /* A. The version of the library that runs, in the form of TESSERA_VERSION. */
 TESSERA_API uint32_t tessera_version(void);
-/* A. The same as text, "1.0.0". Valid forever. */
+/* A. The version of the library as text, "1.0.0". Valid forever. */
 TESSERA_API const char* tessera_version_text(void);
 /* A. The version and commit of the engine, on one line. Valid forever. */
 TESSERA_API const char* tessera_build_info(void);
-/* A. "out of memory" and so on; "unknown status" for other numbers. Valid forever. */
+/* A. The name of a status, such as "out of memory"; "unknown status" for other numbers. Valid forever. */
 TESSERA_API const char* tessera_status_name(tessera_status status);
 
 /* ---- Runtime: devices, threads and memory that models share ---- */
@@ -112,7 +112,8 @@ enum { TESSERA_RUNTIME_PIN_THREADS = 1 /* each thread stays on a CPU of its own 
 
 /* A. Sets the defaults. `size` is sizeof(tessera_runtime_options). */
 TESSERA_API void tessera_runtime_options_init(tessera_runtime_options* options, size_t size);
-/* A. options: NULL for the defaults. Errors: INVALID_ARGUMENT; UNSUPPORTED (the instruction set); OUT_OF_MEMORY. */
+/* A. Creates a runtime. options: NULL for the defaults. Errors: INVALID_ARGUMENT; UNSUPPORTED (the instruction set);
+ * OUT_OF_MEMORY. */
 TESSERA_API tessera_status tessera_runtime_create(const tessera_runtime_options* options, tessera_runtime** runtime,
                                                   tessera_error* error);
 /* A */
@@ -140,7 +141,7 @@ TESSERA_API tessera_status tessera_runtime_find_devices(tessera_runtime* runtime
 TESSERA_API uint64_t tessera_runtime_memory(tessera_runtime* runtime);
 /* A. The number of devices of this machine. Looks for them first, as tessera_runtime_find_devices() does. */
 TESSERA_API int64_t tessera_runtime_device_count(tessera_runtime* runtime);
-/* A. info->size must be set. Errors: INVALID_ARGUMENT (no such device). */
+/* A. Describes a device. info->size must be set. Errors: INVALID_ARGUMENT (no such device). */
 TESSERA_API tessera_status tessera_runtime_device_info(tessera_runtime* runtime, int64_t index,
                                                        tessera_device_info* info, tessera_error* error);
 
@@ -148,9 +149,10 @@ TESSERA_API tessera_status tessera_runtime_device_info(tessera_runtime* runtime,
 
 typedef struct tessera_cancel tessera_cancel;
 
-/* A. Errors: OUT_OF_MEMORY. */
+/* A. Creates an object that is not set. Errors: OUT_OF_MEMORY. */
 TESSERA_API tessera_status tessera_cancel_create(tessera_cancel** cancel, tessera_error* error);
-/* A, and safe in a signal handler. Calls that were given this object return CANCELLED soon, also later ones. */
+/* A, and safe in a signal handler. Asks the calls that were given this object to stop. They return CANCELLED soon, and
+ * so do later ones. */
 TESSERA_API void tessera_cancel_set(tessera_cancel* cancel);
 /* A. 1 after tessera_cancel_set(), else 0. */
 TESSERA_API int32_t tessera_cancel_is_set(const tessera_cancel* cancel);
@@ -161,7 +163,7 @@ TESSERA_API tessera_cancel* tessera_cancel_retain(tessera_cancel* cancel);
 /* A */
 TESSERA_API void tessera_cancel_release(tessera_cancel* cancel);
 
-/* ---- Model ---- */
+/* ---- Model: a GGUF file, opened and then loaded ---- */
 
 typedef struct tessera_model tessera_model;
 
@@ -223,11 +225,11 @@ enum {
   TESSERA_MODEL_IS_RECURRENT = 4, /* a sequence returns to checkpoints only */
   TESSERA_MODEL_HAS_TOKENIZER = 8
 };
-/* A. info->size must be set. */
+/* A. Describes a model. info->size must be set. */
 TESSERA_API tessera_status tessera_model_info_get(const tessera_model* model, tessera_model_info* info,
                                                   tessera_error* error);
 
-/* ---- Tokenizer: of a model, which need not be loaded ---- */
+/* ---- Tokenizer: texts to tokens and back, for a model that need not be loaded ---- */
 
 enum {
   TESSERA_TOKENIZE_SPECIAL = 1,      /* add the tokens that begin and end a text of this model, such as BOS */
@@ -288,7 +290,7 @@ typedef struct tessera_token_info {
   float score;
   int32_t kind;
 } tessera_token_info;
-/* A. Errors: INVALID_ARGUMENT (no token), UNSUPPORTED. */
+/* A. Describes a token. Errors: INVALID_ARGUMENT (no token), UNSUPPORTED. */
 TESSERA_API tessera_status tessera_token_info_get(const tessera_model* model, int32_t token, tessera_token_info* info,
                                                   tessera_error* error);
 
@@ -363,8 +365,8 @@ TESSERA_API void tessera_fit_options_init(tessera_fit_options* options, size_t s
  * fits: both numbers are in the text); those of tessera_session_plan(). */
 TESSERA_API tessera_status tessera_model_fit(tessera_model* model, tessera_session_options* session,
                                              const tessera_fit_options* options, tessera_error* error);
-/* S, for the model, which must be loaded. Errors: as tessera_session_plan(); OUT_OF_MEMORY (also beyond the runtime's
- * budget). */
+/* S, for the model, which must be loaded. Creates a session. Errors: as tessera_session_plan(); OUT_OF_MEMORY (also
+ * beyond the runtime's budget). */
 TESSERA_API tessera_status tessera_session_create(tessera_model* model, const tessera_session_options* options,
                                                   tessera_session** session, tessera_error* error);
 /* A */
@@ -537,8 +539,8 @@ enum {
 
 /* A */
 TESSERA_API void tessera_generation_options_init(tessera_generation_options* options, size_t size);
-/* S, for session and sampler, which the generation keeps and uses. One generation at a time uses a sequence. options:
- * NULL for the defaults. Errors: INVALID_ARGUMENT (the sequence; the models of session and sampler differ). */
+/* S, for session and sampler, which the generation keeps and uses. Creates a generation. One at a time uses a sequence.
+ * options: NULL for the defaults. Errors: INVALID_ARGUMENT (the sequence; the models of session and sampler differ). */
 TESSERA_API tessera_status tessera_generation_create(tessera_session* session, tessera_sampler* sampler,
                                                      int32_t sequence, const tessera_generation_options* options,
                                                      tessera_generation** generation, tessera_error* error);
@@ -546,6 +548,11 @@ TESSERA_API tessera_status tessera_generation_create(tessera_session* session, t
  * (no token, or one out of range); LIMIT (longer than the context); CANCELLED. */
 TESSERA_API tessera_status tessera_generation_start(tessera_generation* generation, const int32_t* tokens,
                                                     uint64_t count, tessera_cancel* cancel, tessera_error* error);
+/* S. Does what tessera_generation_start() does, with a text as prompt. flags: TESSERA_TOKENIZE_... Errors: also those
+ * of tessera_tokenize(). */
+TESSERA_API tessera_status tessera_generation_start_text(tessera_generation* generation, const char* text,
+                                                         int64_t length, uint32_t flags, tessera_cancel* cancel,
+                                                         tessera_error* error);
 /* The next token. Does not grow. */
 typedef struct tessera_generated {
   int32_t token; /* -1 at the end */
@@ -555,11 +562,115 @@ typedef struct tessera_generated {
   const char* text;
   uint64_t n_bytes;
 } tessera_generated;
-/* S. At the end, `text` has what was incomplete. Errors: those of tessera_session_decode(), and of the sampler. */
+/* S. Generates the next token. At the end, `text` has what was incomplete. Errors: those of tessera_session_decode(),
+ * and of the sampler. */
 TESSERA_API tessera_status tessera_generation_next(tessera_generation* generation, tessera_generated* next,
                                                    tessera_cancel* cancel, tessera_error* error);
 /* A */
+TESSERA_API tessera_generation* tessera_generation_retain(tessera_generation* generation);
+/* A */
 TESSERA_API void tessera_generation_release(tessera_generation* generation);
+
+/* A token of tessera_generate(), and at the end the reason with the rest of the text. `next` is valid during the call.
+ * Returns 0 to go on. */
+typedef int32_t (*tessera_generated_function)(void* user, const tessera_generated* next);
+/* S, for session and sampler. Generates a text that continues the tokens of a prompt, and calls a function for each
+ * token. The same as tessera_generation_create(), _start(), and _next() up to the end. Errors: those of the three;
+ * CANCELLED, also when the function returns another number than 0. */
+TESSERA_API tessera_status tessera_generate(tessera_session* session, tessera_sampler* sampler, int32_t sequence,
+                                            const tessera_generation_options* options, const int32_t* tokens,
+                                            uint64_t count, tessera_generated_function function, void* user,
+                                            tessera_cancel* cancel, tessera_error* error);
+/* S, for session and sampler. Does what tessera_generate() does, with a text as prompt. flags: TESSERA_TOKENIZE_... */
+TESSERA_API tessera_status tessera_generate_text(tessera_session* session, tessera_sampler* sampler, int32_t sequence,
+                                                 const tessera_generation_options* options, const char* text,
+                                                 int64_t length, uint32_t flags, tessera_generated_function function,
+                                                 void* user, tessera_cancel* cancel, tessera_error* error);
+
+/* ---- Chat: messages to a prompt, and the text of a model to a message ---- */
+
+typedef struct tessera_template tessera_template;
+
+enum { TESSERA_TEMPLATE_FOR_TOOLS = 1 /* the model's template for chats with tools, where it has another one */ };
+/* A. A template that writes messages as a model expects them. source: NULL for the model's own; the name of a built-in
+ * one, such as "chatml"; or a template in the language of Jinja. flags: TESSERA_TEMPLATE_... The model need not be
+ * loaded. Errors: NOT_FOUND (the model has none, or the name is not known); FORMAT, with the place. */
+TESSERA_API tessera_status tessera_template_open(const tessera_model* model, const char* source, int64_t length,
+                                                 uint32_t flags, tessera_template** created, tessera_error* error);
+/* A */
+TESSERA_API tessera_template* tessera_template_retain(tessera_template* chat_template);
+/* A */
+TESSERA_API void tessera_template_release(tessera_template* chat_template);
+
+enum { TESSERA_THINKING_DEFAULT = 0, TESSERA_THINKING_ON = 1, TESSERA_THINKING_OFF = 2 };
+
+/* NULL stands for a text that is not given. */
+typedef struct tessera_render_options {
+  uint32_t size;
+  uint32_t flags;               /* TESSERA_RENDER_... */
+  const char* tools;            /* JSON: a list of tools as in the OpenAI API */
+  const char* documents;        /* JSON: a list of objects with title and text */
+  const char* variables;        /* JSON: an object; its members are variables of the template */
+  const char* reasoning_effort; /* such as "low"; "none" for no thinking */
+  int64_t time;                 /* seconds since 1970 that the template takes for now; 0: the time of the call */
+  int32_t thinking;             /* TESSERA_THINKING_..., for models that can do both */
+} tessera_render_options;
+enum {
+  TESSERA_RENDER_NO_REPLY = 1,      /* do not begin a reply at the end */
+  TESSERA_RENDER_CONTINUE_LAST = 2, /* the reply continues the last message */
+  TESSERA_RENDER_NO_CHANGES = 4     /* give the template the messages as they are */
+};
+/* A */
+TESSERA_API void tessera_render_options_init(tessera_render_options* options, size_t size);
+/* A. Writes the prompt of a conversation, ended by a NUL. messages: JSON, a list of messages as in the OpenAI API, with
+ * texts as contents. They are adapted to what the template can do. options: NULL for the defaults. *needed gets the
+ * number of bytes with the NUL. *reply_at, which may be NULL, gets the byte of the prompt where the reply begins: see
+ * tessera_reply_options. Errors: LIMIT (`room` is too small); INVALID_ARGUMENT, with the path of the member; FORMAT
+ * (no JSON; an error of the template, with the place). */
+TESSERA_API tessera_status tessera_template_render(const tessera_template* chat_template, const char* messages,
+                                                   int64_t length, const tessera_render_options* options, char* buffer,
+                                                   uint64_t room, uint64_t* needed, uint64_t* reply_at,
+                                                   tessera_error* error);
+/* A. Writes the prompt of tessera_template_render() as tokens. Control tokens come from the template only: in the texts
+ * of messages they are plain text. So prefer this to tessera_tokenize(). *needed gets the number of tokens. Errors: as
+ * tessera_template_render() and tessera_tokenize(). */
+TESSERA_API tessera_status tessera_template_tokenize(const tessera_template* chat_template, const char* messages,
+                                                     int64_t length, const tessera_render_options* options,
+                                                     int32_t* tokens, uint64_t room, uint64_t* needed,
+                                                     tessera_error* error);
+
+enum {
+  TESSERA_REPLY_GROWS = 0, /* more text may follow */
+  TESSERA_REPLY_ENDED = 1, /* the model ended it: TESSERA_STOP_END */
+  TESSERA_REPLY_CUT = 2    /* it ended for another reason */
+};
+enum {
+  TESSERA_REASONING_SEPARATE = 0, /* in reasoning_content */
+  TESSERA_REASONING_CONTENT = 1,  /* in content, with its marks */
+  TESSERA_REASONING_BOTH = 2
+};
+
+typedef struct tessera_reply_options {
+  uint32_t size;
+  uint32_t flags;     /* TESSERA_PARSE_... */
+  const char* tools;  /* the tools of tessera_render_options; NULL: no calls are looked for */
+  const char* prompt; /* the prompt from *reply_at on, where reasoning may begin; NULL: none */
+  uint64_t seed;      /* of the ids of calls: give each reply another number */
+  int32_t end;        /* TESSERA_REPLY_GROWS, _ENDED or _CUT */
+  int32_t reasoning;  /* TESSERA_REASONING_... */
+} tessera_reply_options;
+enum { TESSERA_PARSE_ONE_CALL = 1 /* later calls are left out */ };
+/* A */
+TESSERA_API void tessera_reply_options_init(tessera_reply_options* options, size_t size);
+/* A. Writes the text of a model as a message in JSON, ended by a NUL, which can join the messages of the next prompt:
+ * {"role": "assistant", "content": "...", "reasoning_content": "...", "tool_calls": [...], "warnings": ["..."]}. Only
+ * the first two are always there. Each warning says what in the text is not as the model's format wants it. text: all
+ * text of the reply so far, with control tokens (TESSERA_GENERATE_SPECIAL). While the text grows, the message does,
+ * too. options: NULL for the defaults. *needed gets the number of bytes with the NUL. Errors: LIMIT (`room` is too
+ * small); FORMAT (the tools); INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_reply_parse(const tessera_template* chat_template, const char* text, int64_t length,
+                                               const tessera_reply_options* options, char* buffer, uint64_t room,
+                                               uint64_t* needed, tessera_error* error);
 
 #ifdef __cplusplus
 }

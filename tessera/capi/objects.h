@@ -14,6 +14,7 @@
 #include "tessera/engine/loaded_model.h"
 #include "tessera/sample/chain.h"
 #include "tessera/tessera.h"
+#include "tessera/text/chat/chat_template.h"
 #include "tessera/text/detokenize.h"
 
 struct tessera_cancel : tessera::capi::Handle {
@@ -78,6 +79,15 @@ struct tessera_generation : tessera::capi::Handle {
   std::optional<tessera::Generator> generator;  // of the text that was started
   std::optional<tessera::text::DetokenizeStream> stream;
   std::string text;  // of the last token
+};
+
+struct tessera_template : tessera::capi::Handle {
+  static constexpr auto kKind = tessera::capi::HandleKind::chat_template;
+  tessera_template(const tessera_model* of, tessera::text::ChatTemplate parsed)
+      : Handle(kKind), model(of), chat_template(std::move(parsed)) {}
+
+  tessera::capi::Reference<const tessera_model> model;
+  tessera::text::ChatTemplate chat_template;
 };
 
 namespace tessera::capi {

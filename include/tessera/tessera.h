@@ -173,6 +173,25 @@ TESSERA_API void tessera_model_options_init(tessera_model_options* options, size
 TESSERA_API tessera_status tessera_model_open(tessera_runtime* runtime, const char* path,
                                               const tessera_model_options* options, tessera_model** model,
                                               tessera_error* error);
+/* A file that a program reads itself, such as one in an archive or in memory. The callbacks are called on the thread of
+ * the call that has the reader. */
+typedef struct tessera_reader {
+  uint32_t size;
+  void* user;
+  int64_t (*file_size)(void* user); /* in bytes; a negative number: it cannot be told */
+  /* Writes n_bytes from `offset` on to `buffer`; they are within the file. Returns 0, or another number if it fails. */
+  int32_t (*read)(void* user, uint64_t offset, void* buffer, uint64_t n_bytes);
+} tessera_reader;
+/* A. `size` is sizeof(tessera_reader). The program then sets the members. */
+TESSERA_API void tessera_reader_init(tessera_reader* reader, size_t size);
+/* A. Opens a model of one file, which is read as a whole at once, in pieces and in order. The model keeps the bytes in
+ * memory of its own until its last release. With TESSERA_LOAD_MAP weights are used there where that is possible, and
+ * only the others take memory again. With TESSERA_LOAD_READ all of them do. These bytes are not in the plan, except
+ * weights that are used in place ("cpu-mapped"). name: for messages. Errors: those of tessera_model_open(); IO (the
+ * reader failed); OUT_OF_MEMORY. */
+TESSERA_API tessera_status tessera_model_open_reader(tessera_runtime* runtime, const tessera_reader* reader,
+                                                     const char* name, const tessera_model_options* options,
+                                                     tessera_model** model, tessera_error* error);
 /* S. Allocates the planned memory and fills it. A second call does nothing. progress and cancel may be NULL.
  * Errors: OUT_OF_MEMORY, IO, FORMAT (with TESSERA_MODEL_CHECK_TENSORS), CANCELLED. */
 TESSERA_API tessera_status tessera_model_load(tessera_model* model, tessera_progress_function progress, void* user,
@@ -203,6 +222,45 @@ enum {
 /* A. info->size must be set. */
 TESSERA_API tessera_status tessera_model_info_get(const tessera_model* model, tessera_model_info* info,
                                                   tessera_error* error);
+
+/* ---- Contents of a model: its metadata and the list of its tensors; it need not be loaded ---- */
+
+/* A. The number of metadata keys, which are numbered from 0 in the order of the file; 0 for NULL. */
+TESSERA_API int64_t tessera_model_key_count(const tessera_model* model);
+/* A. Writes the name of a key, ended by a NUL. *needed gets its bytes with the NUL. Errors: INVALID_ARGUMENT (no such
+ * key); LIMIT (`room` is too small). */
+TESSERA_API tessera_status tessera_model_key_at(const tessera_model* model, int64_t index, char* buffer, uint64_t room,
+                                                uint64_t* needed, tessera_error* error);
+/* A. Writes the value of a key as JSON, ended by a NUL: a number, true or false, a string, or an array with all of its
+ * elements. Numbers that are not finite are null, and bytes that are not UTF-8 become U+FFFD. Errors: NOT_FOUND (the
+ * key is missing); LIMIT (`room` is too small). */
+TESSERA_API tessera_status tessera_model_key(const tessera_model* model, const char* key, char* buffer, uint64_t room,
+                                             uint64_t* needed, tessera_error* error);
+
+/* The texts are valid as long as the model. */
+typedef struct tessera_tensor_info {
+  uint32_t size;
+  int32_t rank;      /* number of extents, as the file states it */
+  int64_t extent[4]; /* innermost first: a matrix that maps n values to m has n, m; unused ones are 1 */
+  uint64_t n_bytes;
+  uint64_t offset;  /* of its bytes, from the start of the file */
+  const char* type; /* format of the elements, such as "f32" or "q4_K" */
+  const char* file; /* path of the file, or of the part, that has the tensor */
+  int32_t file_index;
+  char name[64];
+} tessera_tensor_info;
+/* A. The number of tensors, which are numbered from 0 in the order of the files; 0 for NULL. */
+TESSERA_API int64_t tessera_model_tensor_count(const tessera_model* model);
+/* A. info->size must be set. Errors: INVALID_ARGUMENT (no such tensor). */
+TESSERA_API tessera_status tessera_model_tensor_info(const tessera_model* model, int64_t index,
+                                                     tessera_tensor_info* info, tessera_error* error);
+/* S. Something that the model lacks or a request that could not be met, as a line of text: a tokenizer that is not
+ * known, weights that cannot be locked. They are numbered from 0. NULL: there are no more. Valid until
+ * tessera_model_load(), which may add some. */
+TESSERA_API const char* tessera_model_warning(const tessera_model* model, int64_t index);
+/* A. A number that tells models apart: a hash of metadata, list of tensors and samples of the weights. A saved state
+ * belongs to a model with the same number. 0 for NULL. */
+TESSERA_API uint64_t tessera_model_fingerprint(const tessera_model* model);
 
 /* ---- Tokenizer: of a model, which need not be loaded ---- */
 
@@ -269,6 +327,28 @@ typedef struct tessera_token_info {
 TESSERA_API tessera_status tessera_token_info_get(const tessera_model* model, int32_t token, tessera_token_info* info,
                                                   tessera_error* error);
 
+/* ---- Adapters: changes of a model that each sequence of a session may use ---- */
+
+typedef struct tessera_adapter tessera_adapter;
+
+/* S, for the model, which need not be loaded. Reads the metadata of a LoRA adapter (GGUF) and plans its memory. The
+ * adapter keeps the model. Errors: those of the file; MISMATCH (made for another model); UNSUPPORTED. */
+TESSERA_API tessera_status tessera_adapter_open_lora(tessera_model* model, const char* path, tessera_adapter** adapter,
+                                                     tessera_error* error);
+/* S, for the model. The same for a control vector, whose directions are added to the outputs of its layers from
+ * first_layer to last_layer, counted from 0; -1: to the last one. Errors: also INVALID_ARGUMENT (it has no direction
+ * for these layers). */
+TESSERA_API tessera_status tessera_adapter_open_control_vector(tessera_model* model, const char* path,
+                                                               int64_t first_layer, int64_t last_layer,
+                                                               tessera_adapter** adapter, tessera_error* error);
+/* S. Allocates the planned memory and fills it. A second call does nothing. Errors: OUT_OF_MEMORY; IO; FORMAT (a value
+ * is not finite). */
+TESSERA_API tessera_status tessera_adapter_load(tessera_adapter* adapter, tessera_error* error);
+/* A */
+TESSERA_API tessera_adapter* tessera_adapter_retain(tessera_adapter* adapter);
+/* A */
+TESSERA_API void tessera_adapter_release(tessera_adapter* adapter);
+
 /* ---- Session: the memory of some sequences of a model, and their computation ---- */
 
 typedef struct tessera_session tessera_session;
@@ -297,6 +377,10 @@ typedef struct tessera_session_options {
   int32_t n_threads;      /* 0: those of the runtime */
   int32_t type_k, type_v; /* TESSERA_CACHE_... */
   int32_t n_checkpoints;  /* of recurrent states */
+  /* Adapters that the sequences may use, at most 64, which the session keeps. They must be of its model and loaded. */
+  tessera_adapter* const* adapters;
+  const float* adapter_scales; /* with which each sequence begins; NULL: 1 for each adapter */
+  uint64_t n_adapters;
 } tessera_session_options;
 enum { TESSERA_SESSION_EMBEDDINGS = 1 /* rows are embeddings instead of logits */ };
 
@@ -349,6 +433,13 @@ TESSERA_API tessera_status tessera_session_decode(tessera_session* session, cons
 TESSERA_API tessera_status tessera_session_append(tessera_session* session, int32_t sequence, const int32_t* tokens,
                                                   uint64_t count, uint32_t flags, tessera_cancel* cancel,
                                                   tessera_error* error);
+/* S. Sets the scales of adapters for a sequence, from the next decode on. Adapters of the session that are not listed
+ * get 0, so none are used with a count of 0. scales NULL: 1 for each. Tokens that the sequence has keep the old
+ * adapters; remove them if that is not wanted. Errors: INVALID_ARGUMENT (an adapter that the session does not have; a
+ * scale that is not finite); then nothing changes. */
+TESSERA_API tessera_status tessera_session_set_adapters(tessera_session* session, int32_t sequence,
+                                                        tessera_adapter* const* adapters, const float* scales,
+                                                        uint64_t count, tessera_error* error);
 /* S. Computes the prompt of a sequence, for a model with an encoder. Errors: as tessera_session_decode(); UNSUPPORTED.
  */
 TESSERA_API tessera_status tessera_session_encode(tessera_session* session, int32_t sequence, const int32_t* tokens,

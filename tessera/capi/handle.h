@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tessera/base/result.h"
+#include "tessera/capi/boundary.h"
 
 namespace tessera::capi {
 
@@ -18,6 +19,7 @@ enum class HandleKind : uint64_t {
   session = 0x73736573'73737374,
   sampler = 0x706d6173'73737374,
   generation = 0x656e6567'6e737374,
+  adapter = 0x74706164'61737374,
 };
 
 class Handle {
@@ -45,7 +47,7 @@ bool is_handle(const T* handle) noexcept {
 /// Refuses NULL and handles of other kinds. Error: invalid_argument.
 template <class T>
 Result<> require(const T* handle, std::string_view name) {
-  if (handle == nullptr) return fail(ErrorCode::invalid_argument, "{}: is NULL", name);
+  TESSERA_TRY(require_pointer(handle, name));
   if (!is_handle(handle)) return fail(ErrorCode::invalid_argument, "{}: is a handle of another kind", name);
   return {};
 }

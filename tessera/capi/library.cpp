@@ -62,7 +62,7 @@ void tessera_runtime_options_init(tessera_runtime_options* options, size_t size)
 tessera_status tessera_runtime_create(const tessera_runtime_options* options, tessera_runtime** runtime,
                                       tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
-    if (runtime == nullptr) return fail(ErrorCode::invalid_argument, "runtime: is NULL");
+    TESSERA_TRY(capi::require_pointer(runtime, "runtime"));
     TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kRuntimeDefaults, "options"));
     if (wanted.n_threads < 0 || wanted.n_threads > ThreadPool::kMaxThreads)
       return fail(ErrorCode::invalid_argument, "n_threads: {}, want 0 to {}", wanted.n_threads,
@@ -89,7 +89,7 @@ tessera_status tessera_runtime_device_info(tessera_runtime* runtime, int64_t ind
                                            tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(runtime, "runtime"));
-    if (info == nullptr) return fail(ErrorCode::invalid_argument, "info: is NULL");
+    TESSERA_TRY(capi::require_pointer(info, "info"));
     TESSERA_TRY(capi::require_size(info->size, "info"));
     const auto devices = runtime->registry->devices();
     if (index < 0 || index >= std::ssize(devices))
@@ -109,7 +109,7 @@ tessera_status tessera_runtime_device_info(tessera_runtime* runtime, int64_t ind
 
 tessera_status tessera_cancel_create(tessera_cancel** cancel, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
-    if (cancel == nullptr) return fail(ErrorCode::invalid_argument, "cancel: is NULL");
+    TESSERA_TRY(capi::require_pointer(cancel, "cancel"));
     *cancel = std::make_unique<tessera_cancel>().release();
     return {};
   });

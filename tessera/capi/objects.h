@@ -43,6 +43,15 @@ struct tessera_model : tessera::capi::Handle {
   std::atomic<bool> is_loaded{false};
 };
 
+struct tessera_adapter : tessera::capi::Handle {
+  static constexpr auto kKind = tessera::capi::HandleKind::adapter;
+  tessera_adapter(tessera_model* of, std::shared_ptr<tessera::Adapter> opened)
+      : Handle(kKind), model(of), adapter(std::move(opened)) {}
+
+  tessera::capi::Reference<tessera_model> model;
+  std::shared_ptr<tessera::Adapter> adapter;  // freed before the model
+};
+
 struct tessera_session : tessera::capi::Handle {
   static constexpr auto kKind = tessera::capi::HandleKind::session;
   explicit tessera_session(tessera_model* of) : Handle(kKind), model(of) {}
@@ -84,5 +93,13 @@ inline Result<const CancelToken*> token_of(const tessera_cancel* cancel) {
   TESSERA_TRY(require(cancel, "cancel"));
   return &cancel->token;
 }
+
+/// The adapters of a caller with their scales; scales NULL: 1 for each. Error: invalid_argument (NULL, a handle
+/// of another kind).
+Result<std::vector<SessionAdapter>> read_adapters(tessera_adapter* const* adapters, const float* scales,
+                                                  uint64_t count);
+
+/// Refuses handles of other kinds, and sequences that the session does not have. Error: invalid_argument.
+Result<> require_sequence(const tessera_session* session, int32_t sequence);
 
 }  // namespace tessera::capi

@@ -9,7 +9,14 @@
 
 using namespace tessera;
 using capi::guarded;
-using capi::guarded_value;
+using capi::require_sequence;
+
+Result<> capi::require_sequence(const tessera_session* session, int32_t sequence) {
+  TESSERA_TRY(require(session, "session"));
+  const int32_t n = session->session->options().n_sequences;
+  if (sequence >= 0 && sequence < n) return {};
+  return fail(ErrorCode::invalid_argument, "sequence: {}, want 0 to {}", sequence, n - 1);
+}
 
 namespace {
 
@@ -39,6 +46,7 @@ Result<SessionOptions> session_options(const tessera_model& model, const tessera
   result.n_checkpoints = wanted.n_checkpoints;
   TESSERA_ASSIGN(result.type_k, cache_type(wanted.type_k, "type_k"));
   TESSERA_ASSIGN(result.type_v, cache_type(wanted.type_v, "type_v"));
+  TESSERA_ASSIGN(result.adapters, capi::read_adapters(wanted.adapters, wanted.adapter_scales, wanted.n_adapters));
   result.threads.n_threads = wanted.n_threads == 0 ? model.runtime->n_threads : wanted.n_threads;
   return result;
 }
@@ -67,13 +75,6 @@ Result<> write_parts(const MemoryReport& report, tessera_memory_part* parts, uin
     one.n_bytes = part.bytes;
   }
   return capi::write_items(std::span<const tessera_memory_part>(found), parts, room, needed, "parts");
-}
-
-Result<> require_sequence(const tessera_session* session, int32_t sequence) {
-  TESSERA_TRY(capi::require(session, "session"));
-  const int32_t n = session->session->options().n_sequences;
-  if (sequence >= 0 && sequence < n) return {};
-  return fail(ErrorCode::invalid_argument, "sequence: {}, want 0 to {}", sequence, n - 1);
 }
 
 // The position behind the last token of a sequence.
@@ -131,9 +132,12 @@ tessera_status tessera_session_create(tessera_model* model, const tessera_sessio
                                       tessera_session** session, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(model, "model"));
-    if (session == nullptr) return fail(ErrorCode::invalid_argument, "session: is NULL");
+    TESSERA_TRY(capi::require_pointer(session, "session"));
     if (!model->is_loaded) return fail(ErrorCode::invalid_argument, "model: call tessera_model_load() first");
     TESSERA_ASSIGN(const SessionOptions wanted, session_options(*model, options));
+    for (const auto& [adapter, scale] : wanted.adapters)
+      if (!adapter->is_loaded())
+        return fail(ErrorCode::invalid_argument, "adapters: {}: call tessera_adapter_load() first", adapter->name());
     auto created = std::make_unique<tessera_session>(model);
     TESSERA_ASSIGN(created->session, Session::create(model->engine, wanted));
     if (const std::string_view warning = created->session->warning(); !warning.empty())
@@ -256,7 +260,7 @@ tessera_status tessera_sequence_save(tessera_session* session, int32_t sequence,
 tessera_status tessera_sequence_restore(tessera_session* session, int32_t sequence, const void* state, uint64_t n_bytes,
                                         tessera_error* error) {
   return with_sequence(session, sequence, error, [&](Session& of) -> Result<> {
-    if (state == nullptr && n_bytes > 0) return fail(ErrorCode::invalid_argument, "state: is NULL");
+    if (n_bytes > 0) TESSERA_TRY(capi::require_pointer(state, "state"));
     return of.restore_state(sequence, {static_cast<const std::byte*>(state), static_cast<size_t>(n_bytes)});
   });
 }

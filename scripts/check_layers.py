@@ -9,7 +9,8 @@ The rules:
   - A row lists folders of lower levels only, so the folders form no cycle.
   - A file includes only its own folder, the folders of its row and the public headers in include/.
   - In CMakeLists.txt a library links only the folders of its row.
-  - A source file has at most 600 lines, unless its first lines state that it is generated.
+  - A source file has at most 600 lines, unless its first lines state that it is generated. A public header in include/
+    may be longer: it is one reference.
 """
 import os
 import re
@@ -116,6 +117,8 @@ def check_links(root, rows, report):
 
 
 def check_length(root, path, report):
+    if path.startswith("include/"):
+        return
     text = read(os.path.join(root, path))
     n_lines = text.count("\n")
     if n_lines > MAX_LINES and "generated" not in text[:400].lower():
@@ -190,6 +193,7 @@ def self_test():
          ["CMakeLists.txt:1: base links text"]),
         ({"CMakeLists.txt": "tessera_library(gone DEPENDS tessera::base)\n"}, ["CMakeLists.txt:1: library gone has no row"]),
         ({"tests/text/a_test.cpp": "int x;\n" * 600}, []),
+        ({"include/tessera/tessera.h": "int x;\n" * 601}, []),
         ({"tests/text/a_test.cpp": "int x;\n" * 601}, ["tests/text/a_test.cpp:601: 601 lines, limit 600"]),
     ]
     n_failed = 0

@@ -217,7 +217,8 @@ enum {
   TESSERA_MODEL_HAS_ENCODER = 1,  /* an encoder beside the decoder: see tessera_session_encode() */
   TESSERA_MODEL_IS_CAUSAL = 2,    /* a token depends on earlier ones only: text can be generated */
   TESSERA_MODEL_IS_RECURRENT = 4, /* a sequence returns to checkpoints only */
-  TESSERA_MODEL_HAS_TOKENIZER = 8
+  TESSERA_MODEL_HAS_TOKENIZER = 8,
+  TESSERA_MODEL_HAS_RANK_HEAD = 16 /* see tessera_rank() */
 };
 /* A. info->size must be set. */
 TESSERA_API tessera_status tessera_model_info_get(const tessera_model* model, tessera_model_info* info,
@@ -478,6 +479,88 @@ TESSERA_API tessera_status tessera_sequence_save(tessera_session* session, int32
 TESSERA_API tessera_status tessera_sequence_restore(tessera_session* session, int32_t sequence, const void* state,
                                                     uint64_t n_bytes, tessera_error* error);
 
+/* S. The bytes that tessera_sequence_save() would write now. Copies nothing. Errors: INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_sequence_state_bytes(tessera_session* session, int32_t sequence, uint64_t* n_bytes,
+                                                        tessera_error* error);
+/* S. Writes the bytes of tessera_sequence_save() to a file, in place of an older one. The file appears under its path
+ * when it is complete. Errors: INVALID_ARGUMENT, IO. */
+TESSERA_API tessera_status tessera_sequence_save_file(tessera_session* session, int32_t sequence, const char* path,
+                                                      tessera_error* error);
+/* S. Replaces a sequence by the state in a file, which may be of strangers. Errors: those of
+ * tessera_sequence_restore(); NOT_FOUND, IO; LIMIT (the file is larger than any state of this session). After an error
+ * the sequence is as before. */
+TESSERA_API tessera_status tessera_sequence_restore_file(tessera_session* session, int32_t sequence, const char* path,
+                                                         tessera_error* error);
+
+/* A. 1 if tessera_sequence_shift() can move tokens of this session's model, else 0: they are stored with learned
+ * positions. A recurrent state moves only as a whole. */
+TESSERA_API int32_t tessera_sequence_can_shift(const tessera_session* session);
+/* S. *position gets the lowest position from which the tokens of a sequence can be removed and decoded anew. It is 0,
+ * unless layers see only the last tokens or have a recurrent state, which returns to checkpoints only. Errors:
+ * INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_sequence_rollback_limit(tessera_session* session, int32_t sequence,
+                                                           int32_t* position, tessera_error* error);
+/* S. Keeps the recurrent state of a sequence as it is now, so that tessera_sequence_remove() can return to it by
+ * removing all positions behind. Does nothing for models without such states. Errors: INVALID_ARGUMENT (also an empty
+ * sequence); LIMIT (there are n_checkpoints in the session already). */
+TESSERA_API tessera_status tessera_sequence_checkpoint(tessera_session* session, int32_t sequence,
+                                                       tessera_error* error);
+/* S. Forgets all checkpoints of a sequence. */
+TESSERA_API tessera_status tessera_sequence_drop_checkpoints(tessera_session* session, int32_t sequence,
+                                                             tessera_error* error);
+
+/* ---- Embeddings: vectors of texts, and scores of documents for a query ---- */
+
+enum {
+  TESSERA_POOLING_DEFAULT = 0, /* of the model's file, else the mean */
+  TESSERA_POOLING_NONE = 1,    /* a vector for each token, one after another */
+  TESSERA_POOLING_MEAN = 2,
+  TESSERA_POOLING_FIRST = 3, /* that of the first token, often named CLS */
+  TESSERA_POOLING_LAST = 4
+};
+enum {
+  TESSERA_NORMALIZE_EUCLIDEAN = 0, /* to length 1, so that the product of two vectors is their cosine similarity */
+  TESSERA_NORMALIZE_NONE = 1,
+  TESSERA_NORMALIZE_TAXICAB = 2, /* to a sum of magnitudes of 1 */
+  TESSERA_NORMALIZE_INT16 = 3    /* to a largest magnitude of 32760 */
+};
+typedef struct tessera_embed_options {
+  uint32_t size;
+  int32_t pooling;       /* TESSERA_POOLING_... */
+  int32_t normalization; /* TESSERA_NORMALIZE_... */
+  int32_t n_threads;     /* 0: those of the runtime */
+  int64_t n_ctx;         /* tokens of a text at most; 0: the context that the model was trained with */
+  int64_t n_ubatch;      /* tokens that are computed at once; 0: 512. Models that are not causal compute whole texts */
+} tessera_embed_options;
+/* A. `size` is sizeof(tessera_embed_options). */
+TESSERA_API void tessera_embed_options_init(tessera_embed_options* options, size_t size);
+
+/* The vector or the scores of text number `index`. Called in order, on the thread of the call. `values` are valid until
+ * it returns. Returns 0 to go on. */
+typedef int32_t (*tessera_vector_function)(void* user, uint64_t index, const float* values, uint64_t count);
+
+/* S, for the model, which must be loaded. Computes the vector of each text. lengths: NULL if all texts end with a NUL.
+ * Takes the memory of a session while it runs, for the size of these texts. A vector does not depend on the other
+ * texts. options and cancel may be NULL. Errors: INVALID_ARGUMENT (also a text without tokens); LIMIT (a text is too
+ * long); UNSUPPORTED (the model has no tokenizer); OUT_OF_MEMORY; CANCELLED, also if `visit` does not return 0. */
+TESSERA_API tessera_status tessera_embed(tessera_model* model, const char* const* texts, const int64_t* lengths,
+                                         uint64_t count, const tessera_embed_options* options,
+                                         tessera_vector_function visit, void* user, tessera_cancel* cancel,
+                                         tessera_error* error);
+/* S, for the model, which must be loaded. Computes the scores of documents for a query by the rank head of the model:
+ * most have one score, the higher the more relevant. Otherwise as tessera_embed(); pooling and normalization of the
+ * options are not used. Errors: also UNSUPPORTED (the model has no rank head). */
+TESSERA_API tessera_status tessera_rank(tessera_model* model, const char* query, int64_t query_length,
+                                        const char* const* documents, const int64_t* lengths, uint64_t count,
+                                        const tessera_embed_options* options, tessera_vector_function visit, void* user,
+                                        tessera_cancel* cancel, tessera_error* error);
+/* S. The scores of the model's rank head for a vector, pooled from rows of a session with TESSERA_SESSION_EMBEDDINGS.
+ * *needed gets their number. Errors: MISMATCH (`count` is not the width of the model); LIMIT (`room` is too small);
+ * UNSUPPORTED (no rank head, or a session for logits); CANCELLED. */
+TESSERA_API tessera_status tessera_session_rank(tessera_session* session, const float* embedding, uint64_t count,
+                                                float* scores, uint64_t room, uint64_t* needed, tessera_cancel* cancel,
+                                                tessera_error* error);
+
 /* ---- Sampler: chooses the next token of a sequence ---- */
 
 typedef struct tessera_sampler tessera_sampler;
@@ -518,6 +601,46 @@ enum { TESSERA_GRAMMAR_GBNF = 0, TESSERA_GRAMMAR_JSON_SCHEMA = 1, TESSERA_GRAMMA
  * the place; UNSUPPORTED; LIMIT. */
 TESSERA_API tessera_status tessera_sampler_set_grammar(tessera_sampler* sampler, int32_t kind, const char* text,
                                                        int64_t length, tessera_error* error);
+
+/* Does not grow. */
+typedef struct tessera_token_bias {
+  int32_t token;
+  float bias; /* added to the logit of the token; -INFINITY: never chosen */
+} tessera_token_bias;
+/* S. Replaces the biases of a sampler; a count of 0 removes them. Several biases of a token add up. Errors:
+ * INVALID_ARGUMENT (no token, NaN, +INFINITY); then nothing changes. */
+TESSERA_API tessera_status tessera_sampler_set_bias(tessera_sampler* sampler, const tessera_token_bias* biases,
+                                                    uint64_t count, tessera_error* error);
+
+enum {
+  TESSERA_STEP_FIRST = 0, /* after biases and grammar, before the steps of the options: sees all tokens */
+  TESSERA_STEP_LAST = 1   /* after these steps: sees what they left, and decides what the choice is made from */
+};
+/* Does not grow. */
+typedef struct tessera_token_logit {
+  int32_t token;
+  float logit;
+} tessera_token_logit;
+/* A step of a program in a sampler. The functions are called on the thread that uses the sampler, and must not use the
+ * sampler themselves. */
+typedef struct tessera_sampler_step {
+  uint32_t size;
+  int32_t place; /* TESSERA_STEP_... */
+  void* user;
+  /* Changes logits; -INFINITY or NaN removes a candidate. Changes of `token` are ignored. Returns 0 to go on; otherwise
+   * the call that samples returns CANCELLED. */
+  int32_t (*apply)(void* user, tessera_token_logit* candidates, uint64_t count);
+  void (*accept)(void* user, int32_t token); /* a token joins the text; may be NULL */
+  void (*reset)(void* user);                 /* the text is forgotten; may be NULL */
+} tessera_sampler_step;
+/* A. `size` is sizeof(tessera_sampler_step). The program then sets the members. */
+TESSERA_API void tessera_sampler_step_init(tessera_sampler_step* step, size_t size);
+/* S. Adds a step behind those that were added before at its place. A copy of the sampler has the same step with the
+ * same user, so a step that remembers the text is wrong for copies: add it to a sampler of its own. `user` is needed
+ * until the sampler and its copies are freed. Errors: INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_sampler_add(tessera_sampler* sampler, const tessera_sampler_step* step,
+                                               tessera_error* error);
+
 /* S. Chooses a token for logits, such as tessera_session_output(). It joins the text by tessera_sampler_accept().
  * Errors: MISMATCH (`count` is not the size of the vocabulary); INVALID_ARGUMENT (no token can be chosen). */
 TESSERA_API tessera_status tessera_sampler_sample(tessera_sampler* sampler, const float* logits, uint64_t count,

@@ -73,6 +73,7 @@ uint32_t flags_of(const Engine& engine) {
   if (info.is_causal && info.has_logits) flags |= TESSERA_MODEL_IS_CAUSAL;
   if (!info.recurrent_layers.empty()) flags |= TESSERA_MODEL_IS_RECURRENT;
   if (engine.vocab().has_text()) flags |= TESSERA_MODEL_HAS_TOKENIZER;
+  if (info.n_scores > 0) flags |= TESSERA_MODEL_HAS_RANK_HEAD;
   return flags;
 }
 

@@ -251,6 +251,9 @@ tessera_status tessera_session_clear(tessera_session* session, tessera_error* er
 tessera_status tessera_sequence_save(tessera_session* session, int32_t sequence, void* buffer, uint64_t room,
                                      uint64_t* needed, tessera_error* error) {
   return with_sequence(session, sequence, error, [&](Session& of) -> Result<> {
+    TESSERA_ASSIGN(const uint64_t n_bytes, of.state_bytes(sequence));
+    if (needed != nullptr) *needed = n_bytes;
+    if (n_bytes > room) return fail(ErrorCode::limit, "buffer: {} bytes are needed, room is for {}", n_bytes, room);
     TESSERA_ASSIGN(const std::vector<std::byte> state, of.save_state(sequence));
     return capi::write_items(std::span<const std::byte>(state), static_cast<std::byte*>(buffer), room, needed,
                              "buffer");

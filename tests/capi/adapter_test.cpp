@@ -150,8 +150,8 @@ TEST_F(CapiAdapter, WrongArgumentsAreRefused) {
                 "model: is NULL");
   EXPECT_STATUS(tessera_adapter_open_control_vector(model_.get(), nullptr, 0, -1, &none, error),
                 TESSERA_INVALID_ARGUMENT, "path: is NULL");
-  EXPECT_STATUS(tessera_adapter_open_control_vector(model_.get(), "x", 0, -1, nullptr, error),
-                TESSERA_INVALID_ARGUMENT, "adapter: is NULL");
+  EXPECT_STATUS(tessera_adapter_open_control_vector(model_.get(), "x", 0, -1, nullptr, error), TESSERA_INVALID_ARGUMENT,
+                "adapter: is NULL");
   EXPECT_STATUS(tessera_adapter_open_control_vector(model_.get(), lora.c_str(), 0, -1, &none, error), TESSERA_MISMATCH,
                 "control vector");
   EXPECT_STATUS(tessera_adapter_load(nullptr, error), TESSERA_INVALID_ARGUMENT, "adapter: is NULL");

@@ -197,6 +197,25 @@ TESSERA_API void tessera_model_options_init(tessera_model_options* options, size
 TESSERA_API tessera_status tessera_model_open(tessera_runtime* runtime, const char* path,
                                               const tessera_model_options* options, tessera_model** model,
                                               tessera_error* error);
+/* A file that a program reads itself, such as one in an archive or in memory. The callbacks are called on the thread of
+ * the call that has the reader. */
+typedef struct tessera_reader {
+  uint32_t size;
+  void* user;
+  int64_t (*file_size)(void* user); /* in bytes; a negative number: it cannot be told */
+  /* Writes n_bytes from `offset` on to `buffer`; they are within the file. Returns 0, or another number if it fails. */
+  int32_t (*read)(void* user, uint64_t offset, void* buffer, uint64_t n_bytes);
+} tessera_reader;
+/* A. `size` is sizeof(tessera_reader). The program then sets the members. */
+TESSERA_API void tessera_reader_init(tessera_reader* reader, size_t size);
+/* A. Opens a model of one file, which is read as a whole at once, in pieces and in order. The model keeps the bytes in
+ * memory of its own until its last release. With TESSERA_LOAD_MAP weights are used there where that is possible, and
+ * only the others take memory again. With TESSERA_LOAD_READ all of them do. The bytes count for the runtime's budget
+ * from now on. The plan does not have them, except weights that are used in place ("cpu-mapped"). name: for messages.
+ * Errors: those of tessera_model_open(); IO (the reader failed); OUT_OF_MEMORY (also beyond the budget). */
+TESSERA_API tessera_status tessera_model_open_reader(tessera_runtime* runtime, const tessera_reader* reader,
+                                                     const char* name, const tessera_model_options* options,
+                                                     tessera_model** model, tessera_error* error);
 /* S. Allocates the planned memory and fills it, with threads that end with the call. A second call does nothing.
  * progress and cancel may be NULL. Errors: OUT_OF_MEMORY (also beyond the runtime's budget), IO, FORMAT (with
  * TESSERA_MODEL_CHECK_TENSORS), CANCELLED. */
@@ -223,11 +242,51 @@ enum {
   TESSERA_MODEL_HAS_ENCODER = 1,  /* an encoder beside the decoder: see tessera_session_encode() */
   TESSERA_MODEL_IS_CAUSAL = 2,    /* a token depends on earlier ones only: text can be generated */
   TESSERA_MODEL_IS_RECURRENT = 4, /* a sequence returns to checkpoints only */
-  TESSERA_MODEL_HAS_TOKENIZER = 8
+  TESSERA_MODEL_HAS_TOKENIZER = 8,
+  TESSERA_MODEL_HAS_RANK_HEAD = 16 /* see tessera_rank() */
 };
 /* A. Describes a model. info->size must be set. */
 TESSERA_API tessera_status tessera_model_info_get(const tessera_model* model, tessera_model_info* info,
                                                   tessera_error* error);
+
+/* ---- Contents of a model: its metadata and the list of its tensors; it need not be loaded ---- */
+
+/* A. The number of metadata keys, which are numbered from 0 in the order of the file; 0 for NULL. */
+TESSERA_API int64_t tessera_model_key_count(const tessera_model* model);
+/* A. Writes the name of a key, ended by a NUL. *needed gets its bytes with the NUL. Errors: INVALID_ARGUMENT (no such
+ * key); LIMIT (`room` is too small). */
+TESSERA_API tessera_status tessera_model_key_at(const tessera_model* model, int64_t index, char* buffer, uint64_t room,
+                                                uint64_t* needed, tessera_error* error);
+/* A. Writes the value of a key as JSON, ended by a NUL: a number, true or false, a string, or an array with all of its
+ * elements. Numbers that are not finite are null, and bytes that are not UTF-8 become U+FFFD. Errors: NOT_FOUND (the
+ * key is missing); LIMIT (`room` is too small). */
+TESSERA_API tessera_status tessera_model_key(const tessera_model* model, const char* key, char* buffer, uint64_t room,
+                                             uint64_t* needed, tessera_error* error);
+
+/* The texts are valid as long as the model. */
+typedef struct tessera_tensor_info {
+  uint32_t size;
+  int32_t rank;      /* number of extents, as the file states it */
+  int64_t extent[4]; /* innermost first: a matrix that maps n values to m has n, m; unused ones are 1 */
+  uint64_t n_bytes;
+  uint64_t offset;  /* of its bytes, from the start of the file */
+  const char* type; /* format of the elements, such as "f32" or "q4_K" */
+  const char* file; /* path of the file, or of the part, that has the tensor */
+  int32_t file_index;
+  char name[64];
+} tessera_tensor_info;
+/* A. The number of tensors, which are numbered from 0 in the order of the files; 0 for NULL. */
+TESSERA_API int64_t tessera_model_tensor_count(const tessera_model* model);
+/* A. info->size must be set. Errors: INVALID_ARGUMENT (no such tensor). */
+TESSERA_API tessera_status tessera_model_tensor_info(const tessera_model* model, int64_t index,
+                                                     tessera_tensor_info* info, tessera_error* error);
+/* S. Something that the model lacks or a request that could not be met, as a line of text: a tokenizer that is not
+ * known, weights that cannot be locked. They are numbered from 0. NULL: there are no more. Valid until
+ * tessera_model_load(), which may add some. */
+TESSERA_API const char* tessera_model_warning(const tessera_model* model, int64_t index);
+/* A. A number that tells models apart: a hash of metadata, list of tensors and samples of the weights. A saved state
+ * belongs to a model with the same number. 0 for NULL. */
+TESSERA_API uint64_t tessera_model_fingerprint(const tessera_model* model);
 
 /* ---- Tokenizer: texts to tokens and back, for a model that need not be loaded ---- */
 
@@ -294,6 +353,28 @@ typedef struct tessera_token_info {
 TESSERA_API tessera_status tessera_token_info_get(const tessera_model* model, int32_t token, tessera_token_info* info,
                                                   tessera_error* error);
 
+/* ---- Adapters: changes of a model that each sequence of a session may use ---- */
+
+typedef struct tessera_adapter tessera_adapter;
+
+/* S, for the model, which need not be loaded. Reads the metadata of a LoRA adapter (GGUF) and plans its memory. The
+ * adapter keeps the model. Errors: those of the file; MISMATCH (made for another model); UNSUPPORTED. */
+TESSERA_API tessera_status tessera_adapter_open_lora(tessera_model* model, const char* path, tessera_adapter** adapter,
+                                                     tessera_error* error);
+/* S, for the model. The same for a control vector, whose directions are added to the outputs of its layers from
+ * first_layer to last_layer, counted from 0; -1: to the last one. Errors: also INVALID_ARGUMENT (it has no direction
+ * for these layers). */
+TESSERA_API tessera_status tessera_adapter_open_control_vector(tessera_model* model, const char* path,
+                                                               int64_t first_layer, int64_t last_layer,
+                                                               tessera_adapter** adapter, tessera_error* error);
+/* S. Allocates the planned memory and fills it. A second call does nothing. Errors: OUT_OF_MEMORY (also beyond the
+ * runtime's budget); IO; FORMAT (a value is not finite). */
+TESSERA_API tessera_status tessera_adapter_load(tessera_adapter* adapter, tessera_error* error);
+/* A */
+TESSERA_API tessera_adapter* tessera_adapter_retain(tessera_adapter* adapter);
+/* A */
+TESSERA_API void tessera_adapter_release(tessera_adapter* adapter);
+
 /* ---- Session: the memory of some sequences of a model, and their computation ---- */
 
 typedef struct tessera_session tessera_session;
@@ -322,6 +403,10 @@ typedef struct tessera_session_options {
   int32_t n_threads;      /* at most those of the runtime; 0: as many */
   int32_t type_k, type_v; /* TESSERA_CACHE_... */
   int32_t n_checkpoints;  /* of recurrent states */
+  /* Adapters that the sequences may use, at most 64, which the session keeps. They must be of its model and loaded. */
+  tessera_adapter* const* adapters;
+  const float* adapter_scales; /* with which each sequence begins; NULL: 1 for each adapter */
+  uint64_t n_adapters;
 } tessera_session_options;
 enum { TESSERA_SESSION_EMBEDDINGS = 1 /* rows are embeddings instead of logits */ };
 
@@ -411,6 +496,13 @@ TESSERA_API tessera_status tessera_session_decode(tessera_session* session, cons
 TESSERA_API tessera_status tessera_session_append(tessera_session* session, int32_t sequence, const int32_t* tokens,
                                                   uint64_t count, uint32_t flags, tessera_cancel* cancel,
                                                   tessera_error* error);
+/* S. Sets the scales of adapters for a sequence, from the next decode on. Adapters of the session that are not listed
+ * get 0, so none are used with a count of 0. scales NULL: 1 for each. Tokens that the sequence has keep the old
+ * adapters; remove them if that is not wanted. Errors: INVALID_ARGUMENT (an adapter that the session does not have; a
+ * scale that is not finite); then nothing changes. */
+TESSERA_API tessera_status tessera_session_set_adapters(tessera_session* session, int32_t sequence,
+                                                        tessera_adapter* const* adapters, const float* scales,
+                                                        uint64_t count, tessera_error* error);
 /* S. Computes the prompt of a sequence, for a model with an encoder. Errors: as tessera_session_decode(); UNSUPPORTED.
  */
 TESSERA_API tessera_status tessera_session_encode(tessera_session* session, int32_t sequence, const int32_t* tokens,
@@ -448,6 +540,88 @@ TESSERA_API tessera_status tessera_sequence_save(tessera_session* session, int32
  * the sequence is as before. */
 TESSERA_API tessera_status tessera_sequence_restore(tessera_session* session, int32_t sequence, const void* state,
                                                     uint64_t n_bytes, tessera_error* error);
+
+/* S. The bytes that tessera_sequence_save() would write now. Copies nothing. Errors: INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_sequence_state_bytes(tessera_session* session, int32_t sequence, uint64_t* n_bytes,
+                                                        tessera_error* error);
+/* S. Writes the bytes of tessera_sequence_save() to a file, in place of an older one. The file appears under its path
+ * when it is complete. Errors: INVALID_ARGUMENT, IO. */
+TESSERA_API tessera_status tessera_sequence_save_file(tessera_session* session, int32_t sequence, const char* path,
+                                                      tessera_error* error);
+/* S. Replaces a sequence by the state in a file, which may be of strangers. Errors: those of
+ * tessera_sequence_restore(); NOT_FOUND, IO; LIMIT (the file is larger than any state of this session). After an error
+ * the sequence is as before. */
+TESSERA_API tessera_status tessera_sequence_restore_file(tessera_session* session, int32_t sequence, const char* path,
+                                                         tessera_error* error);
+
+/* A. 1 if tessera_sequence_shift() can move tokens of this session's model, else 0: they are stored with learned
+ * positions. A recurrent state moves only as a whole. */
+TESSERA_API int32_t tessera_sequence_can_shift(const tessera_session* session);
+/* S. *position gets the lowest position from which the tokens of a sequence can be removed and decoded anew. It is 0,
+ * unless layers see only the last tokens or have a recurrent state, which returns to checkpoints only. Errors:
+ * INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_sequence_rollback_limit(tessera_session* session, int32_t sequence,
+                                                           int32_t* position, tessera_error* error);
+/* S. Keeps the recurrent state of a sequence as it is now, so that tessera_sequence_remove() can return to it by
+ * removing all positions behind. Does nothing for models without such states. Errors: INVALID_ARGUMENT (also an empty
+ * sequence); LIMIT (there are n_checkpoints in the session already). */
+TESSERA_API tessera_status tessera_sequence_checkpoint(tessera_session* session, int32_t sequence,
+                                                       tessera_error* error);
+/* S. Forgets all checkpoints of a sequence. */
+TESSERA_API tessera_status tessera_sequence_drop_checkpoints(tessera_session* session, int32_t sequence,
+                                                             tessera_error* error);
+
+/* ---- Embeddings: vectors of texts, and scores of documents for a query ---- */
+
+enum {
+  TESSERA_POOLING_DEFAULT = 0, /* of the model's file, else the mean */
+  TESSERA_POOLING_NONE = 1,    /* a vector for each token, one after another */
+  TESSERA_POOLING_MEAN = 2,
+  TESSERA_POOLING_FIRST = 3, /* that of the first token, often named CLS */
+  TESSERA_POOLING_LAST = 4
+};
+enum {
+  TESSERA_NORMALIZE_EUCLIDEAN = 0, /* to length 1, so that the product of two vectors is their cosine similarity */
+  TESSERA_NORMALIZE_NONE = 1,
+  TESSERA_NORMALIZE_TAXICAB = 2, /* to a sum of magnitudes of 1 */
+  TESSERA_NORMALIZE_INT16 = 3    /* to a largest magnitude of 32760 */
+};
+typedef struct tessera_embed_options {
+  uint32_t size;
+  int32_t pooling;       /* TESSERA_POOLING_... */
+  int32_t normalization; /* TESSERA_NORMALIZE_... */
+  int32_t n_threads;     /* at most those of the runtime; 0: as many */
+  int64_t n_ctx;         /* tokens of a text at most; 0: the context that the model was trained with */
+  int64_t n_ubatch;      /* tokens that are computed at once; 0: 512. Models that are not causal compute whole texts */
+} tessera_embed_options;
+/* A. `size` is sizeof(tessera_embed_options). */
+TESSERA_API void tessera_embed_options_init(tessera_embed_options* options, size_t size);
+
+/* The vector or the scores of text number `index`. Called in order, on the thread of the call. `values` are valid until
+ * it returns. Returns 0 to go on. */
+typedef int32_t (*tessera_vector_function)(void* user, uint64_t index, const float* values, uint64_t count);
+
+/* S, for the model, which must be loaded. Computes the vector of each text. lengths: NULL if all texts end with a NUL.
+ * Takes the memory of a session while it runs, for the size of these texts. A vector does not depend on the other
+ * texts. options and cancel may be NULL. Errors: INVALID_ARGUMENT (also a text without tokens); LIMIT (a text is too
+ * long); UNSUPPORTED (the model has no tokenizer); OUT_OF_MEMORY; CANCELLED, also if `visit` does not return 0. */
+TESSERA_API tessera_status tessera_embed(tessera_model* model, const char* const* texts, const int64_t* lengths,
+                                         uint64_t count, const tessera_embed_options* options,
+                                         tessera_vector_function visit, void* user, tessera_cancel* cancel,
+                                         tessera_error* error);
+/* S, for the model, which must be loaded. Computes the scores of documents for a query by the rank head of the model:
+ * most have one score, the higher the more relevant. Otherwise as tessera_embed(); pooling and normalization of the
+ * options are not used. Errors: also UNSUPPORTED (the model has no rank head). */
+TESSERA_API tessera_status tessera_rank(tessera_model* model, const char* query, int64_t query_length,
+                                        const char* const* documents, const int64_t* lengths, uint64_t count,
+                                        const tessera_embed_options* options, tessera_vector_function visit, void* user,
+                                        tessera_cancel* cancel, tessera_error* error);
+/* S. The scores of the model's rank head for a vector, pooled from rows of a session with TESSERA_SESSION_EMBEDDINGS.
+ * *needed gets their number. Errors: MISMATCH (`count` is not the width of the model); LIMIT (`room` is too small);
+ * UNSUPPORTED (no rank head, or a session for logits); CANCELLED. */
+TESSERA_API tessera_status tessera_session_rank(tessera_session* session, const float* embedding, uint64_t count,
+                                                float* scores, uint64_t room, uint64_t* needed, tessera_cancel* cancel,
+                                                tessera_error* error);
 
 /* ---- Sampler: chooses the next token of a sequence ---- */
 
@@ -489,6 +663,46 @@ enum { TESSERA_GRAMMAR_GBNF = 0, TESSERA_GRAMMAR_JSON_SCHEMA = 1, TESSERA_GRAMMA
  * the place; UNSUPPORTED; LIMIT. */
 TESSERA_API tessera_status tessera_sampler_set_grammar(tessera_sampler* sampler, int32_t kind, const char* text,
                                                        int64_t length, tessera_error* error);
+
+/* Does not grow. */
+typedef struct tessera_token_bias {
+  int32_t token;
+  float bias; /* added to the logit of the token; -INFINITY: never chosen */
+} tessera_token_bias;
+/* S. Replaces the biases of a sampler; a count of 0 removes them. Several biases of a token add up. Errors:
+ * INVALID_ARGUMENT (no token, NaN, +INFINITY); then nothing changes. */
+TESSERA_API tessera_status tessera_sampler_set_bias(tessera_sampler* sampler, const tessera_token_bias* biases,
+                                                    uint64_t count, tessera_error* error);
+
+enum {
+  TESSERA_STEP_FIRST = 0, /* after biases and grammar, before the steps of the options: sees all tokens */
+  TESSERA_STEP_LAST = 1   /* after these steps: sees what they left, and decides what the choice is made from */
+};
+/* Does not grow. */
+typedef struct tessera_token_logit {
+  int32_t token;
+  float logit;
+} tessera_token_logit;
+/* A step of a program in a sampler. The functions are called on the thread that uses the sampler, and must not use the
+ * sampler themselves. */
+typedef struct tessera_sampler_step {
+  uint32_t size;
+  int32_t place; /* TESSERA_STEP_... */
+  void* user;
+  /* Changes logits; -INFINITY or NaN removes a candidate. Changes of `token` are ignored. Returns 0 to go on; otherwise
+   * the call that samples returns CANCELLED. */
+  int32_t (*apply)(void* user, tessera_token_logit* candidates, uint64_t count);
+  void (*accept)(void* user, int32_t token); /* a token joins the text; may be NULL */
+  void (*reset)(void* user);                 /* the text is forgotten; may be NULL */
+} tessera_sampler_step;
+/* A. `size` is sizeof(tessera_sampler_step). The program then sets the members. */
+TESSERA_API void tessera_sampler_step_init(tessera_sampler_step* step, size_t size);
+/* S. Adds a step behind those that were added before at its place. A copy of the sampler has the same step with the
+ * same user, so a step that remembers the text is wrong for copies: add it to a sampler of its own. `user` is needed
+ * until the sampler and its copies are freed. Errors: INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_sampler_add(tessera_sampler* sampler, const tessera_sampler_step* step,
+                                               tessera_error* error);
+
 /* S. Chooses a token for logits, such as tessera_session_output(). It joins the text by tessera_sampler_accept().
  * Errors: MISMATCH (`count` is not the size of the vocabulary); INVALID_ARGUMENT (no token can be chosen). */
 TESSERA_API tessera_status tessera_sampler_sample(tessera_sampler* sampler, const float* logits, uint64_t count,

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/function_ref.h"
 #include "tessera/base/hash.h"
 #include "tessera/base/index.h"
 #include "tessera/cache/sequence_memory.h"
@@ -30,6 +31,8 @@ struct Header {
   uint64_t n_groups = 0;
 };
 static_assert(sizeof(Header) == 40, "no padding: it is written as it is");
+
+constexpr uint64_t kFewestBytes = sizeof(Header) + sizeof(uint64_t);  // with the checksum
 
 Header header_of(const KvCache& cache, uint64_t fingerprint) {
   return {.n_layers = static_cast<uint32_t>(cache.config().layers.size()),
@@ -106,6 +109,23 @@ Result<> append_cache(const KvCache& cache, int32_t sequence, CellAccess& access
   return {};
 }
 
+// The bytes of a cache that holds n_positions(group) positions, each at most n_ctx. The sums are far below 2^64: a
+// context has at most 2^31 positions.
+Result<uint64_t> cache_bytes(const KvCache& cache, FunctionRef<Result<uint64_t>(size_t group)> n_positions) {
+  std::vector<uint64_t> of_group;
+  uint64_t n_bytes = 0;
+  for (size_t group = 0; group < cache.groups().size(); ++group) {
+    TESSERA_ASSIGN(const uint64_t n, n_positions(group));
+    of_group.push_back(n);
+    n_bytes += sizeof n + n * sizeof(int32_t);
+  }
+  for (int64_t layer = 0; layer < std::ssize(cache.config().layers); ++layer) {
+    TESSERA_ASSIGN(const KvTokenBytes token, cache.token_bytes(layer));
+    n_bytes += of_group[cache.group_of(layer)] * (token.k + token.v);
+  }
+  return n_bytes;
+}
+
 Result<> restore_cache(KvCache& cache, int32_t sequence, const SavedCache& saved, CellAccess& access) {
   std::vector<std::vector<int32_t>> cells;
   TESSERA_TRY(cache.replace(sequence, saved.positions, cells));
@@ -121,9 +141,8 @@ Result<> restore_cache(KvCache& cache, int32_t sequence, const SavedCache& saved
 
 // The bytes between header and checksum, after checking both.
 Result<std::span<const std::byte>> checked_body(std::span<const std::byte> saved, const Header& want) {
-  constexpr size_t kFewest = sizeof(Header) + sizeof(uint64_t);
-  if (saved.size() < kFewest)
-    return fail(ErrorCode::format, "state: {} bytes, a saved state has at least {}", saved.size(), kFewest);
+  if (saved.size() < kFewestBytes)
+    return fail(ErrorCode::format, "state: {} bytes, a saved state has at least {}", saved.size(), kFewestBytes);
   Header header;
   std::memcpy(&header, saved.data(), sizeof header);
   if (header.magic != kMagic) return fail(ErrorCode::format, "state: not a saved state of tessera");
@@ -158,6 +177,29 @@ Result<std::vector<std::byte>> SequenceMemory::save(int32_t sequence, uint64_t f
   const uint64_t checksum = Hash64().add(saved).value();
   append_bytes(saved, std::as_bytes(std::span(&checksum, 1)));
   return saved;
+}
+
+Result<uint64_t> SequenceMemory::saved_bytes(int32_t sequence) const {
+  uint64_t n_bytes = kFewestBytes;
+  for (const auto& cache : caches_) {
+    const auto held = [&](size_t group) -> Result<uint64_t> {
+      TESSERA_ASSIGN(const KvCache::Cells cells, cache->cells(sequence, group));
+      return cells.positions.size();
+    };
+    TESSERA_ASSIGN(const uint64_t n, cache_bytes(*cache, held));
+    n_bytes += n;
+  }
+  return states_->last_position(sequence) ? n_bytes + states_->state_bytes() : n_bytes;
+}
+
+Result<uint64_t> SequenceMemory::most_saved_bytes() const {
+  uint64_t n_bytes = kFewestBytes + states_->state_bytes();
+  for (const auto& cache : caches_) {
+    const auto most = [&](size_t) -> Result<uint64_t> { return static_cast<uint64_t>(cache->config().n_ctx); };
+    TESSERA_ASSIGN(const uint64_t n, cache_bytes(*cache, most));
+    n_bytes += n;
+  }
+  return n_bytes;
 }
 
 Result<> SequenceMemory::restore(int32_t sequence, uint64_t fingerprint, std::span<const std::byte> saved,

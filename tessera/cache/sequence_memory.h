@@ -156,6 +156,10 @@ class SequenceMemory {
   /// Positions, keys, values, recurrent states and prompt of a sequence: a versioned, checksummed block of bytes.
   /// `fingerprint` identifies the model. Errors: invalid_argument (no such sequence).
   Result<std::vector<std::byte>> save(int32_t sequence, uint64_t fingerprint, CellAccess& access) const;
+  /// The bytes that save() gives now, without copying them. Errors: as save().
+  Result<uint64_t> saved_bytes(int32_t sequence) const;
+  /// The most bytes of a sequence that restore() may take. Errors: those of KvCache::token_bytes().
+  Result<uint64_t> most_saved_bytes() const;
   /// Replaces a sequence by a saved one. Errors: format (damaged); unsupported (its version); mismatch (another model,
   /// other types); limit (no room). After such an error the sequence is as it was.
   Result<> restore(int32_t sequence, uint64_t fingerprint, std::span<const std::byte> saved, CellAccess& access);

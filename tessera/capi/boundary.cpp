@@ -61,7 +61,7 @@ Result<> write_text(std::string_view text, char* to, uint64_t room, uint64_t* ne
   const uint64_t n = text.size() + 1;
   if (needed != nullptr) *needed = n;
   if (n > room) return fail(ErrorCode::limit, "buffer: {} bytes are needed, room is for {}", n, room);
-  if (to == nullptr) return fail(ErrorCode::invalid_argument, "buffer: is NULL");
+  TESSERA_TRY(require_pointer(to, "buffer"));
   std::copy_n(text.data(), text.size(), to);
   to[text.size()] = '\0';
   return {};
@@ -75,7 +75,7 @@ std::vector<std::string> split_names(std::string_view text, char separator) {
 }
 
 Result<std::string_view> read_text(const char* text, int64_t length, std::string_view name) {
-  if (text == nullptr && length != 0) return fail(ErrorCode::invalid_argument, "{}: is NULL", name);
+  if (length != 0) TESSERA_TRY(require_pointer(text, name));
   if (length < -1) return fail(ErrorCode::invalid_argument, "{}: length {}, want -1 or more", name, length);
   if (length == 0) return std::string_view();
   return length < 0 ? std::string_view(text) : std::string_view(text, static_cast<size_t>(length));

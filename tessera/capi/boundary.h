@@ -45,6 +45,13 @@ T guarded_value(T failed, Function&& function) noexcept {
 
 inline constexpr size_t kMaxStructBytes = 1 << 16;
 
+/// Refuses NULL. Error: invalid_argument.
+template <class Pointer>
+Result<> require_pointer(Pointer pointer, std::string_view name) {
+  if (pointer != nullptr) return {};
+  return fail(ErrorCode::invalid_argument, "{}: is NULL", name);
+}
+
 /// Refuses sizes that no version of a struct has, such as those of memory that was not set. Error: invalid_argument.
 Result<> require_size(uint64_t size, std::string_view name);
 
@@ -83,7 +90,7 @@ Result<> write_items(std::span<const T> items, T* to, uint64_t room, uint64_t* n
   if (needed != nullptr) *needed = items.size();
   if (items.size() > room) return fail(ErrorCode::limit, "{}: {} are needed, room is for {}", name, items.size(), room);
   if (items.empty()) return {};
-  if (to == nullptr) return fail(ErrorCode::invalid_argument, "{}: is NULL", name);
+  TESSERA_TRY(require_pointer(to, name));
   std::memcpy(to, items.data(), items.size_bytes());
   return {};
 }
@@ -106,7 +113,7 @@ template <class T>
 Result<std::span<const T>> read_items(const T* items, uint64_t count, std::string_view name) {
   constexpr uint64_t kMaxItems = uint64_t{1} << 31;
   if (count > kMaxItems) return fail(ErrorCode::invalid_argument, "{}: {} items, limit {}", name, count, kMaxItems);
-  if (items == nullptr && count > 0) return fail(ErrorCode::invalid_argument, "{}: is NULL", name);
+  if (count > 0) TESSERA_TRY(require_pointer(items, name));
   return std::span<const T>(items, static_cast<size_t>(count));
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tessera/base/result.h"
+#include "tessera/capi/boundary.h"
 
 namespace tessera::capi {
 
@@ -19,6 +20,7 @@ enum class HandleKind : uint64_t {
   sampler = 0x706d6173'73737374,
   generation = 0x656e6567'6e737374,
   chat_template = 0x6c706d74'63737374,
+  adapter = 0x74706164'61737374,
 };
 
 class Handle {
@@ -46,7 +48,7 @@ bool is_handle(const T* handle) noexcept {
 /// Refuses NULL and handles of other kinds. Error: invalid_argument.
 template <class T>
 Result<> require(const T* handle, std::string_view name) {
-  if (handle == nullptr) return fail(ErrorCode::invalid_argument, "{}: is NULL", name);
+  TESSERA_TRY(require_pointer(handle, name));
   if (!is_handle(handle)) return fail(ErrorCode::invalid_argument, "{}: is a handle of another kind", name);
   return {};
 }

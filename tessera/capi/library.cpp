@@ -32,7 +32,7 @@ const char* tessera_status_name(tessera_status status) {
 
 tessera_status tessera_cancel_create(tessera_cancel** cancel, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
-    if (cancel == nullptr) return fail(ErrorCode::invalid_argument, "cancel: is NULL");
+    TESSERA_TRY(capi::require_pointer(cancel, "cancel"));
     *cancel = std::make_unique<tessera_cancel>().release();
     return {};
   });

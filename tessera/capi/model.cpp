@@ -6,6 +6,7 @@
 #include "tessera/capi/boundary.h"
 #include "tessera/capi/objects.h"
 #include "tessera/capi/plans.h"
+#include "tessera/gguf/weight_facts.h"
 
 using namespace tessera;
 using capi::guarded;
@@ -33,10 +34,32 @@ Result<EngineOptions> engine_options(const tessera_model_options& wanted, const 
   return options;
 }
 
-uint64_t count_parameters(const ModelFiles& files) {
-  uint64_t n = 0;
-  for (const ModelFiles::Tensor& tensor : files.tensors()) n += static_cast<uint64_t>(tensor.info.shape.n_elements());
-  return n;
+// Opens a model with files that `open` gives, once the options are known to be right.
+Result<> open_files(tessera_runtime& runtime, const tessera_model_options* options, tessera_model** model,
+                    FunctionRef<Result<std::unique_ptr<ModelFiles>>(tessera_model&)> open) {
+  TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kModelDefaults, "options"));
+  TESSERA_ASSIGN(const EngineOptions engine, engine_options(wanted, runtime));
+  auto created = std::make_unique<tessera_model>(&runtime);
+  TESSERA_ASSIGN(auto files, open(*created));
+  TESSERA_ASSIGN(created->engine, Engine::open(*runtime.registry, std::move(files), engine));
+  for (const std::string& warning : created->engine->warnings()) runtime.log(TESSERA_LOG_WARNING, warning);
+  *model = created.release();
+  return {};
+}
+
+Result<std::unique_ptr<ModelFiles>> read_files(const tessera_reader& source, const char* name, tessera_model& model) {
+  TESSERA_TRY(capi::require_pointer(source.file_size, "reader->file_size"));
+  TESSERA_TRY(capi::require_pointer(source.read, "reader->read"));
+  const int64_t n_bytes = source.file_size(source.user);
+  if (n_bytes < 0) return fail(ErrorCode::io, "{}: its reader cannot tell the size: {}", name, n_bytes);
+  TESSERA_ASSIGN(model.file,
+                 capi::BudgetShare::take(model.runtime->budget, static_cast<uint64_t>(n_bytes), "the model's file"));
+  const auto read = [&](uint64_t offset, std::span<std::byte> into) -> Result<> {
+    const int32_t failure = source.read(source.user, offset, into.data(), into.size());
+    if (failure == 0) return {};
+    return fail(ErrorCode::io, "its reader failed at byte {}: {}", offset, failure);
+  };
+  return ModelFiles::read(static_cast<uint64_t>(n_bytes), read, name);
 }
 
 uint32_t flags_of(const Engine& engine) {
@@ -46,6 +69,7 @@ uint32_t flags_of(const Engine& engine) {
   if (info.is_causal && info.has_logits) flags |= TESSERA_MODEL_IS_CAUSAL;
   if (!info.recurrent_layers.empty()) flags |= TESSERA_MODEL_IS_RECURRENT;
   if (engine.vocab().has_text()) flags |= TESSERA_MODEL_HAS_TOKENIZER;
+  if (info.n_scores > 0) flags |= TESSERA_MODEL_HAS_RANK_HEAD;
   return flags;
 }
 
@@ -59,16 +83,25 @@ tessera_status tessera_model_open(tessera_runtime* runtime, const char* path, co
                                   tessera_model** model, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(runtime, "runtime"));
-    if (path == nullptr) return fail(ErrorCode::invalid_argument, "path: is NULL");
-    if (model == nullptr) return fail(ErrorCode::invalid_argument, "model: is NULL");
-    TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kModelDefaults, "options"));
-    TESSERA_ASSIGN(const EngineOptions engine, engine_options(wanted, *runtime));
-    auto created = std::make_unique<tessera_model>(runtime);
-    TESSERA_ASSIGN(created->engine, Engine::open(*runtime->registry, path, engine));
-    for (const std::string& warning : created->engine->tokenizer().warnings())
-      runtime->log(TESSERA_LOG_WARNING, warning);
-    *model = created.release();
-    return {};
+    TESSERA_TRY(capi::require_pointer(path, "path"));
+    TESSERA_TRY(capi::require_pointer(model, "model"));
+    return open_files(*runtime, options, model, [&](auto&) { return ModelFiles::open(path); });
+  });
+}
+
+void tessera_reader_init(tessera_reader* reader, size_t size) { capi::write_sized(reader, size, tessera_reader{}); }
+
+tessera_status tessera_model_open_reader(tessera_runtime* runtime, const tessera_reader* reader, const char* name,
+                                         const tessera_model_options* options, tessera_model** model,
+                                         tessera_error* error) {
+  return guarded(error, [&]() -> Result<> {
+    TESSERA_TRY(capi::require(runtime, "runtime"));
+    TESSERA_TRY(capi::require_pointer(reader, "reader"));
+    TESSERA_TRY(capi::require_pointer(name, "name"));
+    TESSERA_TRY(capi::require_pointer(model, "model"));
+    TESSERA_ASSIGN(const auto source, capi::read_sized(reader, tessera_reader{}, "reader"));
+    return open_files(*runtime, options, model,
+                      [&](tessera_model& created) { return read_files(source, name, created); });
   });
 }
 
@@ -80,11 +113,13 @@ tessera_status tessera_model_load(tessera_model* model, tessera_progress_functio
     if (model->is_loaded) return {};
     TESSERA_ASSIGN(auto memory, capi::BudgetShare::take(model->runtime->budget,
                                                         capi::counted_bytes(model->engine->planned_memory()), "model"));
+    const size_t n_told = model->engine->warnings().size();
     TESSERA_TRY(model->engine->load([&](float share) {
       const bool goes_on = progress == nullptr || progress(user, share) == 0;
       return goes_on && (token == nullptr || !token->cancelled());
     }));
-    for (const std::string& warning : model->engine->warnings()) model->runtime->log(TESSERA_LOG_WARNING, warning);
+    for (const std::string& warning : model->engine->warnings() | std::views::drop(n_told))
+      model->runtime->log(TESSERA_LOG_WARNING, warning);
     model->memory = std::move(memory);
     model->is_loaded = true;
     return {};
@@ -101,7 +136,7 @@ void tessera_model_release(tessera_model* model) { capi::release(model); }
 tessera_status tessera_model_info_get(const tessera_model* model, tessera_model_info* info, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(model, "model"));
-    if (info == nullptr) return fail(ErrorCode::invalid_argument, "info: is NULL");
+    TESSERA_TRY(capi::require_pointer(info, "info"));
     TESSERA_TRY(capi::require_size(info->size, "info"));
     const ModelInfo& found = model->engine->model().info();
     tessera_model_info out{};
@@ -158,7 +193,7 @@ tessera_status tessera_token_info_get(const tessera_model* model, int32_t token,
                                       tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(model, "model"));
-    if (info == nullptr) return fail(ErrorCode::invalid_argument, "info: is NULL");
+    TESSERA_TRY(capi::require_pointer(info, "info"));
     const text::Vocab& vocab = model->engine->vocab();
     if (!vocab.has_text()) return fail(ErrorCode::unsupported, "the model has no vocabulary");
     if (!vocab.contains(token))

@@ -42,9 +42,21 @@ struct tessera_model : tessera::capi::Handle {
   explicit tessera_model(tessera_runtime* of) : Handle(kKind), runtime(of) {}
 
   tessera::capi::Reference<tessera_runtime> runtime;
+  tessera::capi::BudgetShare file;          // that a reader has read
   tessera::capi::BudgetShare memory;        // of the weights
   std::shared_ptr<tessera::Engine> engine;  // freed before the runtime
   std::atomic<bool> is_loaded{false};
+  std::vector<std::weak_ptr<tessera::Adapter>> adapters;  // opened for it
+};
+
+struct tessera_adapter : tessera::capi::Handle {
+  static constexpr auto kKind = tessera::capi::HandleKind::adapter;
+  tessera_adapter(tessera_model* of, std::shared_ptr<tessera::Adapter> opened)
+      : Handle(kKind), model(of), adapter(std::move(opened)) {}
+
+  tessera::capi::Reference<tessera_model> model;
+  tessera::capi::BudgetShare memory;
+  std::shared_ptr<tessera::Adapter> adapter;  // freed before the model
 };
 
 struct tessera_session : tessera::capi::Handle {
@@ -98,5 +110,13 @@ inline Result<const CancelToken*> token_of(const tessera_cancel* cancel) {
   TESSERA_TRY(require(cancel, "cancel"));
   return &cancel->token;
 }
+
+/// The adapters of a caller with their scales; scales NULL: 1 for each. Error: invalid_argument (NULL, a handle
+/// of another kind).
+Result<std::vector<SessionAdapter>> read_adapters(tessera_adapter* const* adapters, const float* scales,
+                                                  uint64_t count);
+
+/// Refuses handles of other kinds, and sequences that the session does not have. Error: invalid_argument.
+Result<> require_sequence(const tessera_session* session, int32_t sequence);
 
 }  // namespace tessera::capi

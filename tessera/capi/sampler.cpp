@@ -132,7 +132,7 @@ tessera_status tessera_sampler_create(const tessera_model* model, const tessera_
                                       tessera_sampler** sampler, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(model, "model"));
-    if (sampler == nullptr) return fail(ErrorCode::invalid_argument, "sampler: is NULL");
+    TESSERA_TRY(capi::require_pointer(sampler, "sampler"));
     if (n_ctx < 1 || n_ctx > INT32_MAX)
       return fail(ErrorCode::invalid_argument, "n_ctx: {}, want 1 to {}", n_ctx, INT32_MAX);
     TESSERA_ASSIGN(const sample::SamplerParams params, sampler_params(options));
@@ -167,7 +167,7 @@ tessera_status tessera_sampler_sample(tessera_sampler* sampler, const float* log
                                       tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(sampler, "sampler"));
-    if (token == nullptr) return fail(ErrorCode::invalid_argument, "token: is NULL");
+    TESSERA_TRY(capi::require_pointer(token, "token"));
     TESSERA_ASSIGN(const auto given, capi::read_items(logits, count, "logits"));
     TESSERA_ASSIGN(*token, sampler->chain->sample(given));
     return {};
@@ -202,7 +202,7 @@ void tessera_sampler_reset(tessera_sampler* sampler) {
 tessera_status tessera_sampler_clone(tessera_sampler* sampler, tessera_sampler** copy, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(sampler, "sampler"));
-    if (copy == nullptr) return fail(ErrorCode::invalid_argument, "copy: is NULL");
+    TESSERA_TRY(capi::require_pointer(copy, "copy"));
     auto created = std::make_unique<tessera_sampler>(&*sampler->model);
     created->chain = sampler->chain->clone();
     *copy = created.release();
@@ -225,7 +225,7 @@ tessera_status tessera_generation_create(tessera_session* session, tessera_sampl
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(session, "session"));
     TESSERA_TRY(capi::require(sampler, "sampler"));
-    if (generation == nullptr) return fail(ErrorCode::invalid_argument, "generation: is NULL");
+    TESSERA_TRY(capi::require_pointer(generation, "generation"));
     if (session->model->engine != sampler->model->engine)
       return fail(ErrorCode::invalid_argument, "sampler: is of another model than the session");
     const int32_t n = session->session->options().n_sequences;
@@ -265,7 +265,7 @@ tessera_status tessera_generation_next(tessera_generation* generation, tessera_g
                                        tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(generation, "generation"));
-    if (next == nullptr) return fail(ErrorCode::invalid_argument, "next: is NULL");
+    TESSERA_TRY(capi::require_pointer(next, "next"));
     if (!generation->generator)
       return fail(ErrorCode::invalid_argument, "generation: call tessera_generation_start() first");
     TESSERA_ASSIGN(const CancelToken* const token, capi::token_of(cancel));

@@ -9,16 +9,16 @@
 
 using namespace tessera;
 using capi::guarded;
-using capi::guarded_value;
+using capi::require_sequence;
 
-namespace {
-
-Result<> require_sequence(const tessera_session* session, int32_t sequence) {
-  TESSERA_TRY(capi::require(session, "session"));
+Result<> capi::require_sequence(const tessera_session* session, int32_t sequence) {
+  TESSERA_TRY(require(session, "session"));
   const int32_t n = session->session->options().n_sequences;
   if (sequence >= 0 && sequence < n) return {};
   return fail(ErrorCode::invalid_argument, "sequence: {}, want 0 to {}", sequence, n - 1);
 }
+
+namespace {
 
 // The position behind the last token of a sequence.
 int32_t next_position(const Session& session, int32_t sequence) {
@@ -61,14 +61,14 @@ tessera_status tessera_session_create(tessera_model* model, const tessera_sessio
                                       tessera_session** session, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(model, "model"));
-    if (session == nullptr) return fail(ErrorCode::invalid_argument, "session: is NULL");
+    TESSERA_TRY(capi::require_pointer(session, "session"));
     if (!model->is_loaded) return fail(ErrorCode::invalid_argument, "model: call tessera_model_load() first");
     TESSERA_ASSIGN(const SessionOptions wanted, capi::session_options(*model, options));
-    TESSERA_ASSIGN(const MemoryReport report, Session::plan(*model->engine, wanted));
+    for (const auto& [adapter, scale] : wanted.adapters)
+      if (!adapter->is_loaded())
+        return fail(ErrorCode::invalid_argument, "adapters: {}: call tessera_adapter_load() first", adapter->name());
     auto created = std::make_unique<tessera_session>(model);
-    TESSERA_ASSIGN(created->memory,
-                   capi::BudgetShare::take(model->runtime->budget, capi::counted_session_bytes(*model->engine, report),
-                                           "session"));
+    TESSERA_ASSIGN(created->memory, capi::take_session_memory(*model, wanted));
     TESSERA_ASSIGN(created->session, Session::create(model->engine, wanted));
     if (const std::string_view warning = created->session->warning(); !warning.empty())
       model->runtime->log(TESSERA_LOG_WARNING, std::string(warning));
@@ -84,7 +84,7 @@ tessera_status tessera_session_info_get(const tessera_session* session, tessera_
                                         tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(session, "session"));
-    if (info == nullptr) return fail(ErrorCode::invalid_argument, "info: is NULL");
+    TESSERA_TRY(capi::require_pointer(info, "info"));
     TESSERA_TRY(capi::require_size(info->size, "info"));
     const SessionOptions& options = session->session->options();
     const ModelInfo& model = session->session->engine().model().info();
@@ -202,6 +202,9 @@ tessera_status tessera_session_clear(tessera_session* session, tessera_error* er
 tessera_status tessera_sequence_save(tessera_session* session, int32_t sequence, void* buffer, uint64_t room,
                                      uint64_t* needed, tessera_error* error) {
   return with_sequence(session, sequence, error, [&](Session& of) -> Result<> {
+    TESSERA_ASSIGN(const uint64_t n_bytes, of.state_bytes(sequence));
+    if (needed != nullptr) *needed = n_bytes;
+    if (n_bytes > room) return fail(ErrorCode::limit, "buffer: {} bytes are needed, room is for {}", n_bytes, room);
     TESSERA_ASSIGN(const std::vector<std::byte> state, of.save_state(sequence));
     return capi::write_items(std::span<const std::byte>(state), static_cast<std::byte*>(buffer), room, needed,
                              "buffer");
@@ -211,7 +214,7 @@ tessera_status tessera_sequence_save(tessera_session* session, int32_t sequence,
 tessera_status tessera_sequence_restore(tessera_session* session, int32_t sequence, const void* state, uint64_t n_bytes,
                                         tessera_error* error) {
   return with_sequence(session, sequence, error, [&](Session& of) -> Result<> {
-    if (state == nullptr && n_bytes > 0) return fail(ErrorCode::invalid_argument, "state: is NULL");
+    if (n_bytes > 0) TESSERA_TRY(capi::require_pointer(state, "state"));
     return of.restore_state(sequence, {static_cast<const std::byte*>(state), static_cast<size_t>(n_bytes)});
   });
 }

@@ -15,6 +15,7 @@
 #include "tessera/cli/shard_args.h"
 #include "tessera/convert/adapter/lora_settings.h"
 #include "tessera/convert/conversion.h"
+#include "tessera/gguf/weight_facts.h"
 
 namespace tessera::cli {
 
@@ -99,7 +100,7 @@ class ConvertCommand final : public Command {
     if (!process.quiet) show_warnings(*conversion, plan, options);
     TESSERA_ASSIGN(const uint64_t n_bytes, convert::output_bytes(files, plan, options));
     const QuantizeSizes sizes{
-        .n_values = count_values(files), .n_before = count_bytes(conversion->checkpoint()), .n_bytes = n_bytes};
+        .n_values = count_parameters(files), .n_before = count_bytes(conversion->checkpoint()), .n_bytes = n_bytes};
     if (args_.dry_run) return args_.json ? print_json(plan, sizes) : print(table_of(plan, sizes));
     if (process.verbose) log(table_of(plan, sizes));
     const PlannedOutput planned{.conversion = *conversion, .plan = plan, .options = options, .n_bytes = n_bytes};

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
-
 #include "tessera/cli/checkpoint_report.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/model_facts.h"
+#include "tessera/engine/metadata_json.h"
 #include "tessera/engine/tensor_values.h"
 #include "tessera/gguf/keys.h"
 #include "tessera/gguf/printable.h"
@@ -32,51 +31,6 @@ std::string_view text_of(const ModelFiles& files, std::string_view key) {
 std::string type_name(const GgufValue& value) {
   if (!value.is_array()) return std::string(to_string(value.type()));
   return fmt::format("{}[{}]", to_string(value.element_type()), value.size());
-}
-
-std::string json_scalar(const GgufValue& value) {
-  switch (value.type()) {
-    case GgufType::string:
-      return text::json_quoted(*value.as<std::string_view>());
-    case GgufType::boolean:
-      return *value.as<bool>() ? "true" : "false";
-    case GgufType::f32: {
-      const float number = *value.as<float>();
-      return std::isfinite(number) ? fmt::format("{}", number) : "null";
-    }
-    case GgufType::f64: {
-      const double number = *value.as<double>();
-      return std::isfinite(number) ? fmt::format("{}", number) : "null";
-    }
-    default:
-      break;
-  }
-  if (const auto number = value.as<int64_t>()) return std::to_string(*number);
-  return std::to_string(*value.as<uint64_t>());
-}
-
-// Hostile files contain deeply nested arrays. An explicit stack avoids recursion.
-Result<> append_json(Output& out, const GgufValue& value) {
-  if (!value.is_array()) return out.append(json_scalar(value));
-  struct Level {
-    GgufValue array;
-    size_t next = 0;
-  };
-  std::vector<Level> stack = {{value}};
-  TESSERA_TRY(out.append("["));
-  while (!stack.empty()) {
-    Level& level = stack.back();
-    if (level.next == level.array.size()) {
-      TESSERA_TRY(out.append("]"));
-      stack.pop_back();
-      continue;
-    }
-    const GgufValue element = level.array[level.next++];
-    if (level.next > 1) TESSERA_TRY(out.append(","));
-    TESSERA_TRY(out.append(element.is_array() ? "[" : json_scalar(element)));
-    if (element.is_array()) stack.push_back({element});
-  }
-  return {};
 }
 
 class InspectCommand final : public Command {
@@ -188,6 +142,7 @@ class InspectCommand final : public Command {
   }
 
   Result<> print_json(const ModelFiles& files, Output& out) const {
+    const auto append = [&](std::string_view text) { return out.append(text); };
     TESSERA_TRY(out.append("{"));
     if (wants_summary()) TESSERA_TRY(out.append(json_summary(files)));
     if (wants(keys_)) {
@@ -196,7 +151,7 @@ class InspectCommand final : public Command {
       for (const Metadata::Entry& entry : files.metadata().entries()) {
         TESSERA_TRY(out.append(fmt::format("{}  {}: {{\"type\": \"{}\", \"value\": ", separator,
                                            text::json_quoted(entry.key), to_string(entry.value.type()))));
-        TESSERA_TRY(append_json(out, entry.value));
+        TESSERA_TRY(write_json(entry.value, append));
         TESSERA_TRY(out.append("}"));
         separator = ",\n";
       }

@@ -10,6 +10,7 @@
 #include "tessera/cli/quantize_args.h"
 #include "tessera/cli/quantize_report.h"
 #include "tessera/convert/fit_size.h"
+#include "tessera/gguf/weight_facts.h"
 
 namespace tessera::cli {
 
@@ -50,7 +51,8 @@ class QuantizeCommand final : public Command {
       for (const std::string& warning : convert::warnings_of(plan, options))
         log("warning: " + with_flag_names(warning));
     TESSERA_ASSIGN(const uint64_t n_bytes, convert::output_bytes(*files, plan, options));
-    const QuantizeSizes sizes{.n_values = count_values(*files), .n_before = count_bytes(*files), .n_bytes = n_bytes};
+    const QuantizeSizes sizes{
+        .n_values = count_parameters(*files), .n_before = count_bytes(*files), .n_bytes = n_bytes};
     if (args_.dry_run) return args_.json ? print_json(plan, sizes) : print(table_of(plan, sizes));
     if (process.verbose) log(table_of(plan, sizes));
     {

@@ -10,6 +10,7 @@
 #include "tessera/cli/console.h"
 #include "tessera/cli/progress.h"
 #include "tessera/cli/quantize_report.h"
+#include "tessera/gguf/weight_facts.h"
 
 namespace tessera::cli {
 
@@ -47,7 +48,7 @@ Result<> write_conversion(const PlannedOutput& planned, const std::string& path,
       partial.n_tensors_found() == 0
           ? ""
           : fmt::format(", resumed after {} of {} tensors", partial.n_tensors_found(), plan.tensors.size());
-  const QuantizeSizes sizes{.n_values = count_values(conversion.files()),
+  const QuantizeSizes sizes{.n_values = count_parameters(conversion.files()),
                             .n_before = count_bytes(conversion.checkpoint()),
                             .n_bytes = n_bytes};
   log(fmt::format("{} in {:.1f} s{}", totals(sizes), elapsed.count(), resumed));

@@ -8,6 +8,7 @@
 #include "tessera/cli/progress.h"
 #include "tessera/convert/fit_size.h"
 #include "tessera/gguf/printable.h"
+#include "tessera/gguf/weight_facts.h"
 #include "tessera/text/json_quoted.h"
 
 namespace tessera::cli {
@@ -16,17 +17,11 @@ namespace {
 
 std::string type_name(DType dtype) { return std::string(info(dtype).name); }
 
-double bits_per_value(uint64_t n_bytes, int64_t n_values) {
-  return static_cast<double>(n_bytes) * 8 / static_cast<double>(std::max<int64_t>(1, n_values));
+double bits_per_value(uint64_t n_bytes, uint64_t n_values) {
+  return static_cast<double>(n_bytes) * 8 / static_cast<double>(std::max<uint64_t>(1, n_values));
 }
 
 }  // namespace
-
-int64_t count_values(const ModelFiles& files) {
-  int64_t n = 0;
-  for (const ModelFiles::Tensor& tensor : files.tensors()) n += tensor.info.shape.n_elements();
-  return n;
-}
 
 std::string totals(const QuantizeSizes& sizes) {
   return fmt::format("{} bytes ({}, {:.2f} bits per value) from {} bytes ({}, {:.2f})", sizes.n_bytes,
@@ -72,7 +67,7 @@ Result<> fit_plan(const QuantizeArgs& args, const ModelFiles& files, convert::Qu
                   const convert::QuantizeOptions& options, ThreadPool& threads, Context& process) {
   uint64_t max_bytes = 0;
   if (const double* bits = std::get_if<double>(&*args.size))
-    max_bytes = static_cast<uint64_t>(*bits / 8 * static_cast<double>(count_values(files)));
+    max_bytes = static_cast<uint64_t>(*bits / 8 * static_cast<double>(count_parameters(files)));
   else
     max_bytes = std::get<uint64_t>(*args.size);
   ProgressBar bar("measuring", process.quiet);

@@ -10,12 +10,10 @@
 namespace tessera::cli {
 
 struct QuantizeSizes {
-  int64_t n_values = 0;   // of all tensors
+  uint64_t n_values = 0;  // of all tensors
   uint64_t n_before = 0;  // bytes of the files of the input
   uint64_t n_bytes = 0;   // of the output
 };
-
-int64_t count_values(const ModelFiles& files);
 
 /// "N bytes (SIZE, BITS bits per value) from N bytes (SIZE, BITS)".
 std::string totals(const QuantizeSizes& sizes);

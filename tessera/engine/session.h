@@ -117,9 +117,12 @@ class Session {
     return memory_->restore_part(sequence, part, saved, graphs_->cells());
   }
 
-  /// See SequenceMemory::save() and restore().
+  /// See SequenceMemory::save(), restore(), saved_bytes() and most_saved_bytes(); engine/state_file.h has them in
+  /// files.
   Result<std::vector<std::byte>> save_state(int32_t sequence);
   Result<> restore_state(int32_t sequence, std::span<const std::byte> state);
+  Result<uint64_t> state_bytes(int32_t sequence) const { return memory_->saved_bytes(sequence); }
+  Result<uint64_t> most_state_bytes() const { return memory_->most_saved_bytes(); }
 
   // --- inspection
 

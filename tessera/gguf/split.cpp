@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
+#include <new>
 
+#include "tessera/base/index.h"
 #include "tessera/gguf/keys.h"
 #include "tessera/gguf/limits.h"
 #include "tessera/gguf/printable.h"
@@ -18,6 +21,9 @@ constexpr std::string_view kSuffixPattern = "-00001-of-00005.gguf";
 constexpr size_t kDigits = 5;
 constexpr size_t kNoAt = 1;
 constexpr size_t kCountAt = kNoAt + kDigits + 4;  // after "-of-"
+
+constexpr auto kBytesAlignment = std::align_val_t(64);  // so that tensors can be used in place, as in a mapped file
+constexpr size_t kReadBytes = size_t{16} << 20;         // of one piece
 
 std::optional<uint32_t> parse_digits(std::string_view text) {
   uint32_t value = 0;
@@ -64,15 +70,35 @@ bool ModelFiles::wants(std::string_view tensor) const {
   return std::ranges::find(optional_, parse_weight_name(tensor).within_layer) != optional_.end();
 }
 
+Result<> ModelFiles::parse_only_file(std::span<const std::byte> bytes, std::string name) {
+  TESSERA_ASSIGN(std::unique_ptr<GgufFile> file, GgufFile::parse(bytes, std::move(name)));
+  files_.push_back(std::move(file));
+  TESSERA_ASSIGN(const uint64_t n_parts, metadata().get_or<uint64_t>(keys::kSplitCount, 0));
+  if (n_parts > 1)
+    return fail(ErrorCode::invalid_argument, "{}: is one of {} parts, and in memory there is but one", this->name(),
+                n_parts);
+  return merge_tensors();
+}
+
 Result<std::unique_ptr<ModelFiles>> ModelFiles::parse(std::span<const std::byte> bytes, std::string name) {
   std::unique_ptr<ModelFiles> model(new ModelFiles);
-  TESSERA_ASSIGN(std::unique_ptr<GgufFile> file, GgufFile::parse(bytes, std::move(name)));
-  model->files_.push_back(std::move(file));
-  TESSERA_ASSIGN(const uint64_t n_parts, model->metadata().get_or<uint64_t>(keys::kSplitCount, 0));
-  if (n_parts > 1)
-    return fail(ErrorCode::invalid_argument, "{}: is one of {} parts, and in memory there is but one", model->name(),
-                n_parts);
-  TESSERA_TRY(model->merge_tensors());
+  TESSERA_TRY(model->parse_only_file(bytes, std::move(name)));
+  return model;
+}
+
+void ModelFiles::FreeBytes::operator()(std::byte* bytes) const { ::operator delete(bytes, kBytesAlignment); }
+
+Result<std::unique_ptr<ModelFiles>> ModelFiles::read(uint64_t n_bytes, ReadBytes read, std::string name) {
+  std::unique_ptr<ModelFiles> model(new ModelFiles);
+  if (n_bytes <= PTRDIFF_MAX)
+    model->bytes_.reset(static_cast<std::byte*>(::operator new(to_size(n_bytes), kBytesAlignment, std::nothrow)));
+  if (!model->bytes_) return fail(ErrorCode::out_of_memory, "{}: {} bytes cannot be allocated", name, n_bytes);
+  const std::span<std::byte> bytes(model->bytes_.get(), to_size(n_bytes));
+  for (size_t offset = 0; offset < bytes.size(); offset += kReadBytes) {
+    const auto piece = bytes.subspan(offset, std::min(kReadBytes, bytes.size() - offset));
+    if (auto done = read(offset, piece); !done) return forward_error(done, name);
+  }
+  TESSERA_TRY(model->parse_only_file(bytes, std::move(name)));
   return model;
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/base/function_ref.h"
 #include "tessera/base/result.h"
 #include "tessera/gguf/name_index.h"
 #include "tessera/gguf/reader.h"
@@ -46,6 +47,12 @@ class ModelFiles {
   /// invalid_argument (a part of a split model).
   static Result<std::unique_ptr<ModelFiles>> parse(std::span<const std::byte> bytes, std::string name);
 
+  /// Fills `into` with the bytes of a file from `offset` on.
+  using ReadBytes = FunctionRef<Result<>(uint64_t offset, std::span<std::byte> into)>;
+  /// Reads a model of one file of n_bytes, which need not be a file of this system. The result owns the bytes. `read`
+  /// is called for pieces in order. Errors: as parse(); those of `read`; out_of_memory.
+  static Result<std::unique_ptr<ModelFiles>> read(uint64_t n_bytes, ReadBytes read, std::string name);
+
   /// Parses the header of a model whose tensors' bytes are elsewhere. The bytes must outlive the result. Errors: as
   /// GgufFile::parse_header().
   static Result<std::unique_ptr<ModelFiles>> parse_header(std::span<const std::byte> bytes, std::string name);
@@ -74,9 +81,14 @@ class ModelFiles {
  private:
   ModelFiles() = default;
   Result<> open_parts(const std::string& first_path);
+  Result<> parse_only_file(std::span<const std::byte> bytes, std::string name);
   Result<> check_part(const GgufFile& part, uint32_t no, uint32_t count) const;
   Result<> merge_tensors();
 
+  struct FreeBytes {
+    void operator()(std::byte* bytes) const;
+  };
+  std::unique_ptr<std::byte, FreeBytes> bytes_;  // after read(); the files are in it
   std::vector<std::unique_ptr<GgufFile>> files_;
   std::vector<Tensor> tensors_;
   NameIndex index_;

@@ -2,6 +2,7 @@
 #include "tessera/sample/chain.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "tessera/base/index.h"
@@ -19,10 +20,10 @@ std::unique_ptr<Sampler> make_sampler(SamplerKind kind, const SamplerContext& co
   return nullptr;
 }
 
-/// All steps from the bias to the choice, including those that are turned off.
+/// All steps after the bias up to the choice, including those that are turned off.
 std::vector<SamplerKind> steps_of(const SamplerParams& params) {
   const bool is_greedy = params.temp < kMinTemperature;
-  std::vector<SamplerKind> steps = {SamplerKind::logit_bias};
+  std::vector<SamplerKind> steps;
   if (params.mirostat != 0) {
     const auto version = params.mirostat == 1 ? SamplerKind::mirostat : SamplerKind::mirostat_v2;
     steps.insert(steps.end(), {SamplerKind::temperature, is_greedy ? SamplerKind::greedy : version});
@@ -49,19 +50,50 @@ Result<std::unique_ptr<Chain>> Chain::create(const SamplerParams& params, std::s
   if (vocab->n_tokens() < 1)
     return fail(ErrorCode::invalid_argument, "sampler: vocabulary of {} tokens, want at least 1", vocab->n_tokens());
   if (n_ctx < 1) return fail(ErrorCode::invalid_argument, "sampler: context of {} tokens, want at least 1", n_ctx);
-  for (const LogitBias& entry : params.logit_bias) {
-    if (entry.id < 0 || entry.id >= vocab->n_tokens())
-      return fail(ErrorCode::invalid_argument, "logit_bias: token {}, range 0 to {}", entry.id, vocab->n_tokens() - 1);
-  }
 
   const SamplerContext context{params, vocab, to_size(n_ctx)};
   const size_t n_history = std::max(
       {to_size(params.n_prev), context.window(params.repeat_last_n), context.window(params.dry_penalty_last_n)});
   std::unique_ptr<Chain> chain(new Chain(std::move(vocab), static_cast<uint64_t>(params.seed), n_history));
+  TESSERA_TRY(chain->set_bias(params.logit_bias));
   for (const SamplerKind kind : steps_of(params)) {
     if (auto sampler = make_sampler(kind, context)) chain->samplers_.push_back(std::move(sampler));
   }
   return chain;
+}
+
+Result<> Chain::set_bias(std::span<const LogitBias> biases) {
+  SamplerParams params;
+  params.logit_bias.assign(biases.begin(), biases.end());
+  TESSERA_TRY(validate(params));
+  for (const LogitBias& entry : biases) {
+    if (entry.id < 0 || entry.id >= vocab_->n_tokens())
+      return fail(ErrorCode::invalid_argument, "logit_bias: token {}, range 0 to {}", entry.id, vocab_->n_tokens() - 1);
+  }
+  bias_ = make_logit_bias({params, vocab_, 0});
+  return {};
+}
+
+void Chain::add(std::unique_ptr<ProgramStep> step, StepPlace place) { added_.push_back({std::move(step), place}); }
+
+Result<> Chain::apply(ProgramStep& step) {
+  listed_.clear();
+  candidates_.transform(
+      [&](const Candidate& item) {  // which sorts what is to be sorted, so the order stays from here on
+        listed_.push_back({item.id, item.logit});
+        return item.logit;
+      });
+  TESSERA_TRY(step.apply(listed_));
+  size_t i = 0;
+  candidates_.transform([&](const Candidate&) { return listed_[i++].logit; });
+  candidates_.keep_logits_from(-std::numeric_limits<double>::infinity(), 0);
+  return {};
+}
+
+Result<> Chain::apply_steps(StepPlace place) {
+  for (const AddedStep& added : added_)
+    if (added.place == place) TESSERA_TRY(apply(*added.step));
+  return {};
 }
 
 Result<int32_t> Chain::sample(std::span<const float> logits) {
@@ -69,7 +101,11 @@ Result<int32_t> Chain::sample(std::span<const float> logits) {
     return fail(ErrorCode::mismatch, "sampler: {} logits for a vocabulary of {} tokens", logits.size(),
                 vocab_->n_tokens());
   TESSERA_TRY(assign(logits));
-  for (const auto& sampler : samplers_) sampler->apply(candidates_, history_, rng_);
+  if (bias_) bias_->apply(candidates_, history_, rng_);
+  TESSERA_TRY(apply_steps(StepPlace::first));
+  for (size_t i = 0; i + 1 < samplers_.size(); ++i) samplers_[i]->apply(candidates_, history_, rng_);
+  TESSERA_TRY(apply_steps(StepPlace::last));
+  samplers_.back()->apply(candidates_, history_, rng_);
   if (!candidates_.selected())
     return fail(ErrorCode::invalid_argument, "sampler: no token to choose, all {} logits are NaN, -inf or banned{}",
                 logits.size(), mask_ ? ", or the grammar does not allow them" : "");
@@ -99,6 +135,7 @@ Result<> Chain::accept_prompt(int32_t token) {
   if (token < 0 || token >= vocab_->n_tokens())
     return fail(ErrorCode::invalid_argument, "sampler: token {}, range 0 to {}", token, vocab_->n_tokens() - 1);
   for (const auto& sampler : samplers_) sampler->accept(token, history_);
+  for (const AddedStep& added : added_) added.step->accept(token);
   history_.push(token);
   return {};
 }
@@ -107,6 +144,7 @@ void Chain::reset() {
   rng_ = SeededRng(seed_);
   history_.clear();
   for (const auto& sampler : samplers_) sampler->reset();
+  for (const AddedStep& added : added_) added.step->reset();
   if (mask_) mask_->reset();
 }
 
@@ -115,7 +153,9 @@ std::unique_ptr<Chain> Chain::clone() const {
   copy->rng_ = rng_;
   copy->history_ = history_;
   if (mask_) copy->mask_ = mask_->clone();
+  if (bias_) copy->bias_ = bias_->clone();
   for (const auto& sampler : samplers_) copy->samplers_.push_back(sampler->clone());
+  for (const AddedStep& added : added_) copy->added_.push_back({added.step->clone(), added.place});
   return copy;
 }
 

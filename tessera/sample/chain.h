@@ -1,7 +1,8 @@
 // A chain of samplers, which turns logits into a token. It starts from the tokens that a mask allows, or from all, and
 // runs logit_bias, the steps in their order, then dist, adaptive_p or greedy. With mirostat it runs logit_bias,
-// temperature and mirostat. A chain belongs to one sequence and is used by one thread at a time. Equal parameters,
-// seed, logits and accepted tokens give equal tokens on every run.
+// temperature and mirostat. Steps of a program come before or after those of the order. A chain belongs to one sequence
+// and is used by one thread at a time. Equal parameters, seed, logits and accepted tokens give equal tokens on every
+// run.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "tessera/sample/candidates.h"
 #include "tessera/sample/history.h"
 #include "tessera/sample/params.h"
+#include "tessera/sample/program_step.h"
 #include "tessera/sample/sampler.h"
 #include "tessera/sample/seeded_rng.h"
 #include "tessera/sample/token_mask.h"
@@ -27,6 +29,13 @@ class Chain {
   /// empty vocabulary, or n_ctx < 1.
   static Result<std::unique_ptr<Chain>> create(const SamplerParams& params, std::shared_ptr<const VocabView> vocab,
                                                int32_t n_ctx);
+
+  /// Replaces the biases. Errors: invalid_argument (a token that does not exist; a bias that is NaN or +inf; too many);
+  /// then nothing changes.
+  Result<> set_bias(std::span<const LogitBias> biases);
+
+  /// Adds a step of a program, behind those that were added before at the same place.
+  void add(std::unique_ptr<ProgramStep> step, StepPlace place);
 
   /// From now on, only tokens that the mask allows are chosen, and accept() adds tokens to it as well.
   void constrain(std::unique_ptr<TokenMask> mask) { mask_ = std::move(mask); }
@@ -61,12 +70,22 @@ class Chain {
   Chain(std::shared_ptr<const VocabView> vocab, uint64_t seed, size_t n_history)
       : vocab_(std::move(vocab)), seed_(seed), rng_(seed), history_(n_history) {}
   Result<> assign(std::span<const float> logits);
+  Result<> apply(ProgramStep& step);
+  Result<> apply_steps(StepPlace place);
+
+  struct AddedStep {
+    std::unique_ptr<ProgramStep> step;
+    StepPlace place;
+  };
 
   std::shared_ptr<const VocabView> vocab_;
   uint64_t seed_;
   SeededRng rng_;
   History history_;
-  std::vector<std::unique_ptr<Sampler>> samplers_;
+  std::unique_ptr<Sampler> bias_;                   // null: none
+  std::vector<std::unique_ptr<Sampler>> samplers_;  // the last one chooses
+  std::vector<AddedStep> added_;                    // of programs
+  std::vector<TokenLogit> listed_;                  // reused by apply()
   Candidates candidates_;
   std::unique_ptr<TokenMask> mask_;
 };

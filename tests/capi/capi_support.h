@@ -35,6 +35,7 @@ using ModelHandle = std::unique_ptr<tessera_model, decltype(&tessera_model_relea
 using SessionHandle = std::unique_ptr<tessera_session, decltype(&tessera_session_release)>;
 using SamplerHandle = std::unique_ptr<tessera_sampler, decltype(&tessera_sampler_release)>;
 using GenerationHandle = std::unique_ptr<tessera_generation, decltype(&tessera_generation_release)>;
+using AdapterHandle = std::unique_ptr<tessera_adapter, decltype(&tessera_adapter_release)>;
 using CancelHandle = std::unique_ptr<tessera_cancel, decltype(&tessera_cancel_release)>;
 
 inline RuntimeHandle create_runtime_handle(int32_t n_threads = 2) {
@@ -77,6 +78,28 @@ inline std::vector<int32_t> tokens_of(const tessera_model* model, const std::str
                                   tokens.data(), tokens.size(), &n, error));
   tokens.resize(n);
   return tokens;
+}
+
+/// A handle of another kind in place of the wanted one.
+template <class T>
+T* as_handle(void* other) {
+  return static_cast<T*>(other);
+}
+
+/// The text that a call writes to a buffer, in the room that it asks for. call(buffer, room, needed, error).
+template <class Call>
+std::string written_text(Call call) {
+  uint64_t needed = 0;
+  EXPECT_STATUS(call(nullptr, 0, &needed, error), TESSERA_LIMIT, "room is for 0");
+  std::string text(needed, 'x');
+  EXPECT_STATUS(call(text.data(), needed - 1, &needed, error), TESSERA_LIMIT, "bytes are needed");
+  EXPECT_EQ(text, std::string(text.size(), 'x'));
+  EXPECT_EQ(needed, text.size());
+  EXPECT_STATUS(call(nullptr, needed, nullptr, error), TESSERA_INVALID_ARGUMENT, "buffer: is NULL");
+  EXPECT_SUCCESS(call(text.data(), needed, nullptr, error));
+  EXPECT_EQ(text.back(), '\0');
+  text.pop_back();
+  return text;
 }
 
 }  // namespace tessera::testing

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <functional>
 
@@ -158,6 +159,64 @@ TEST_F(SplitTest, PartsThatStateDifferentTotalsAreRefused) {
 TEST_F(SplitTest, WrongTotalIsRefused) {
   write_parts([](uint32_t, GgufBuilder& builder, std::string&) { builder.set(keys::kSplitTensorsCount, int32_t{4}); });
   EXPECT_ERROR(ModelFiles::open(path(0)), "split.tensors.count, got 4, but the 3 parts hold 3 tensors");
+}
+
+// Reads texts as files of another system.
+Result<std::unique_ptr<ModelFiles>> read_elsewhere(const std::string& text, std::vector<uint64_t>* offsets = nullptr) {
+  return ModelFiles::read(
+      text.size(),
+      [&](uint64_t offset, std::span<std::byte> into) -> Result<> {
+        if (offsets != nullptr) offsets->push_back(offset);
+        if (offset > text.size() || into.size() > text.size() - offset) return fail(ErrorCode::io, "out of range");
+        std::memcpy(into.data(), text.data() + offset, into.size());
+        return {};
+      },
+      "elsewhere");
+}
+
+TEST(ModelFilesRead, OwnsTheBytesOfAFileElsewhere) {
+  std::string text = testing::small_gguf();
+  std::vector<uint64_t> offsets;
+  ASSERT_OK_AND_ASSIGN(const auto files, read_elsewhere(text, &offsets));
+  EXPECT_EQ(offsets, std::vector<uint64_t>{0});
+  text.assign(text.size(), 'x');
+  EXPECT_EQ(files->name(), "elsewhere");
+  EXPECT_EQ(files->tensors().size(), 2u);
+  const ModelFiles::Tensor* tensor = files->find_tensor("b");
+  ASSERT_NE(tensor, nullptr);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(files->data(*tensor).data()) % 32, 0u);
+  EXPECT_EQ(files->data(*tensor)[1], std::byte{1});
+}
+
+TEST(ModelFilesRead, ReadsLargeFilesInPieces) {
+  constexpr uint64_t kPiece = uint64_t{16} << 20, kExtent = kPiece / 4 + 8;
+  testing::RawGguf g(1, 1);
+  g.key("general.architecture", 8).text("llama").tensor("a", {kExtent}, 0, 0).pad();
+  std::string text = g.bytes();
+  text.resize(text.size() + kExtent * 4, 'q');
+  text.back() = 'z';
+  std::vector<uint64_t> offsets;
+  ASSERT_OK_AND_ASSIGN(const auto files, read_elsewhere(text, &offsets));
+  EXPECT_EQ(offsets, (std::vector<uint64_t>{0, kPiece}));
+  const auto data = files->data(files->tensors()[0]);
+  EXPECT_EQ(data.size(), kExtent * 4);
+  EXPECT_EQ(data.front(), std::byte{'q'});
+  EXPECT_EQ(data.back(), std::byte{'z'});
+}
+
+TEST(ModelFilesRead, RefusesWhatCannotBeRead) {
+  const auto refuse = [](uint64_t, std::span<std::byte>) -> Result<> { return fail(ErrorCode::io, "it is gone"); };
+  const auto gone = ModelFiles::read(9, refuse, "elsewhere");
+  EXPECT_ERROR(gone, "elsewhere: it is gone");
+  EXPECT_EQ(gone.error().code(), ErrorCode::io);
+  const auto huge = ModelFiles::read(UINT64_MAX, refuse, "elsewhere");
+  EXPECT_ERROR(huge, "elsewhere: 18446744073709551615 bytes cannot be allocated");
+  EXPECT_EQ(huge.error().code(), ErrorCode::out_of_memory);
+  EXPECT_ERROR(read_elsewhere(""), "elsewhere: ");
+  EXPECT_ERROR(read_elsewhere("GGUF"), "elsewhere: ");
+  testing::RawGguf part(0, 1);
+  part.key("split.count", 2, uint16_t{3}).pad();
+  EXPECT_ERROR(read_elsewhere(part.bytes()), "elsewhere: is one of 3 parts");
 }
 
 TEST(SplitPath, IsTakenApart) {

@@ -121,10 +121,9 @@ tessera_status tessera_embed(tessera_model* model, const char* const* texts, con
   });
 }
 
-tessera_status tessera_rank(tessera_model* model, const char* query, int64_t query_length,
-                            const char* const* documents, const int64_t* lengths, uint64_t count,
-                            const tessera_embed_options* options, tessera_vector_function visit, void* user,
-                            tessera_cancel* cancel, tessera_error* error) {
+tessera_status tessera_rank(tessera_model* model, const char* query, int64_t query_length, const char* const* documents,
+                            const int64_t* lengths, uint64_t count, const tessera_embed_options* options,
+                            tessera_vector_function visit, void* user, tessera_cancel* cancel, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(require_embeddable(model, visit));
     TESSERA_ASSIGN(const CancelToken* const token, capi::token_of(cancel));

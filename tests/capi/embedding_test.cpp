@@ -223,14 +223,14 @@ TEST_F(CapiEmbedding, RefusesWrongArguments) {
   const int64_t lengths[] = {0, -2, 1};
   EXPECT_STATUS(tessera_embed(model_.get(), texts_.data(), lengths, 3, nullptr, visit, &keeper, nullptr, error),
                 TESSERA_INVALID_ARGUMENT, "text 1: length -2");
-  EXPECT_STATUS(tessera_rank(model_.get(), nullptr, -1, texts_.data(), nullptr, 3, nullptr, visit, &keeper, nullptr,
-                             error),
-                TESSERA_INVALID_ARGUMENT, "query: is NULL");
+  EXPECT_STATUS(
+      tessera_rank(model_.get(), nullptr, -1, texts_.data(), nullptr, 3, nullptr, visit, &keeper, nullptr, error),
+      TESSERA_INVALID_ARGUMENT, "query: is NULL");
   EXPECT_STATUS(tessera_rank(model_.get(), "a", -1, nullptr, nullptr, 3, nullptr, visit, &keeper, nullptr, error),
                 TESSERA_INVALID_ARGUMENT, "texts: is NULL");
-  EXPECT_STATUS(tessera_rank(model_.get(), "a", -1, texts_.data(), nullptr, 3, nullptr, nullptr, &keeper, nullptr,
-                             error),
-                TESSERA_INVALID_ARGUMENT, "visit: is NULL");
+  EXPECT_STATUS(
+      tessera_rank(model_.get(), "a", -1, texts_.data(), nullptr, 3, nullptr, nullptr, &keeper, nullptr, error),
+      TESSERA_INVALID_ARGUMENT, "visit: is NULL");
   EXPECT_STATUS(tessera_rank(nullptr, "a", -1, texts_.data(), nullptr, 3, nullptr, visit, &keeper, nullptr, error),
                 TESSERA_INVALID_ARGUMENT, "model: is NULL");
   const ModelHandle unloaded = open_story(runtime_.get(), false);
@@ -242,9 +242,9 @@ TEST_F(CapiEmbedding, RefusesWrongArguments) {
     EXPECT_STATUS(tessera_embed(model_.get(), texts_.data(), nullptr, 3, &options, visit, &keeper, nullptr, error),
                   status, text);
     if (status != TESSERA_INVALID_ARGUMENT) return;
-    EXPECT_STATUS(tessera_rank(model_.get(), "a", -1, texts_.data(), nullptr, 3, &options, visit, &keeper, nullptr,
-                               error),
-                  status, text);
+    EXPECT_STATUS(
+        tessera_rank(model_.get(), "a", -1, texts_.data(), nullptr, 3, &options, visit, &keeper, nullptr, error),
+        status, text);
   };
   refuse([](auto& o) { o.size = 0; }, TESSERA_INVALID_ARGUMENT, "options: size is 0");
   refuse([](auto& o) { o.pooling = 5; }, TESSERA_INVALID_ARGUMENT, "pooling: 5, want 0 to 4");

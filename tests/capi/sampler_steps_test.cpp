@@ -114,8 +114,8 @@ TEST_F(CapiSteps, StepsOfProgramsChangeCandidates) {
 
   int32_t token = -1;
   first.answer = 9;
-  EXPECT_STATUS(tessera_sampler_sample(sampler.get(), logits_.data(), logits_.size(), &token, error),
-                TESSERA_CANCELLED, "a step of the sampler stopped it: 9");
+  EXPECT_STATUS(tessera_sampler_sample(sampler.get(), logits_.data(), logits_.size(), &token, error), TESSERA_CANCELLED,
+                "a step of the sampler stopped it: 9");
   EXPECT_EQ(token, -1);
 }
 

@@ -30,8 +30,8 @@ SessionHandle create_for_sequences(tessera_model* model, int32_t n_checkpoints =
 }
 
 std::vector<float> append(tessera_session* session, int32_t sequence, std::span<const int32_t> tokens) {
-  EXPECT_SUCCESS(tessera_session_append(session, sequence, tokens.data(), tokens.size(), TESSERA_WANTS_OUTPUT, nullptr,
-                                        error));
+  EXPECT_SUCCESS(
+      tessera_session_append(session, sequence, tokens.data(), tokens.size(), TESSERA_WANTS_OUTPUT, nullptr, error));
   uint64_t n = 0;
   const float* row = tessera_session_output(session, 0, &n);
   return {row, row + n};
@@ -166,8 +166,8 @@ TEST(CapiEncode, DecodersSeeThePromptOfTheirSequence) {
   const SessionHandle session = create_for_sequences(model.get(), 0, TESSERA_CACHE_F32);
   const std::vector<int32_t> prompts[] = {TinyT5::letters("hello"), TinyT5::letters("xyz")};
   const std::vector<int32_t> tokens = {TinyT5::kStart, 8, 20};
-  EXPECT_STATUS(tessera_session_append(session.get(), 0, tokens.data(), 1, 0, nullptr, error),
-                TESSERA_INVALID_ARGUMENT, "prompt");
+  EXPECT_STATUS(tessera_session_append(session.get(), 0, tokens.data(), 1, 0, nullptr, error), TESSERA_INVALID_ARGUMENT,
+                "prompt");
   for (int32_t i = 0; i < 2; ++i)
     EXPECT_SUCCESS(tessera_session_encode(session.get(), i, prompts[i].data(), prompts[i].size(), nullptr, error));
   for (int32_t i = 0; i < 2; ++i) {

@@ -22,6 +22,11 @@ set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# Packages of programs that use libtessera.so.1 then depend on this one.
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/package/triggers)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 # These libraries are opened at run time if installed. Downloads need libcurl. The others are not recommended packages:
 # Vulkan depends on a compiler of 100 MB, and the CPU's own kernels are faster than BLAS.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libcurl4")

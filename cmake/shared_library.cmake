@@ -10,14 +10,9 @@ endforeach()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
 set(interface_version ${interface_MAJOR}.${interface_MINOR}.${interface_PATCH})
 
-file(STRINGS ${header} declarations REGEX "^TESSERA_API ")
-set(names "")
-foreach(declaration ${declarations})
-  string(REGEX REPLACE "^.*[ *](tessera_[a-z_]+)\\(.*$" "    \\1;" name "${declaration}")
-  string(APPEND names "${name}\n")
-endforeach()
+include(exports)
 set(exports ${CMAKE_BINARY_DIR}/generated/exports.map)
-file(CONFIGURE OUTPUT ${exports} CONTENT "TESSERA_1.0 {\n  global:\n@names@  local:\n    *;\n};\n" @ONLY)
+tessera_exports(${header} ${exports})
 add_library(tessera_c SHARED $<TARGET_OBJECTS:tessera_capi>)
 target_link_libraries(tessera_c PRIVATE $<TARGET_PROPERTY:tessera_capi,LINK_LIBRARIES>)
 target_link_options(tessera_c PRIVATE LINKER:--version-script=${exports} LINKER:--no-undefined
@@ -41,3 +36,19 @@ install(FILES ${CMAKE_BINARY_DIR}/tessera-config-version.cmake DESTINATION ${pac
 file(RELATIVE_PATH prefix_from_pkgconfig /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/tessera.pc.in ${CMAKE_BINARY_DIR}/tessera.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/tessera.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT tessera)
+
+# ---- man pages, section 3, of the header's comments
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_Interpreter_FOUND)
+  set(library_pages_dir ${CMAKE_BINARY_DIR}/pages/man3)
+  set(library_pages ${PROJECT_SOURCE_DIR}/scripts/library_pages.py)
+  add_custom_command(OUTPUT ${library_pages_dir}/libtessera.3.gz
+    COMMAND ${Python3_EXECUTABLE} -B ${library_pages} ${header} ${library_pages_dir}
+    DEPENDS ${header} ${library_pages} ${PROJECT_SOURCE_DIR}/scripts/library_header.py
+    COMMENT "Writing the man pages of the library"
+    VERBATIM)
+  add_custom_target(tessera_library_pages ALL DEPENDS ${library_pages_dir}/libtessera.3.gz)
+  install(DIRECTORY ${library_pages_dir}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 COMPONENT tessera)
+else()
+  message(STATUS "No man pages of the library: no Python")
+endif()

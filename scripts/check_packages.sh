@@ -63,6 +63,14 @@ install -D -t "$tmp/bare/lib/x86_64-linux-gnu" "$root"/lib/x86_64-linux-gnu/lib{
 install -D -t "$tmp/bare/lib64" "$root/lib64/ld-linux-x86-64.so.2"
 use "$tmp/bare" /bin/tessera
 
+step "a program built with the library of the tar.gz"
+story=tests/data/story.gguf
+flags=$(PKG_CONFIG_PATH=$tmp/bare/lib/pkgconfig pkg-config --cflags --libs tessera)
+# shellcheck disable=SC2086  # flags are words
+cc -std=c99 examples/library/simple.c $flags -o "$tmp/simple"
+story_text=$(LD_LIBRARY_PATH=$tmp/bare/lib "$tmp/simple" "$story" "Once upon a time" 16)
+[ "$(wc -w <<<"$story_text")" -ge 8 ] || fail "simple.c writes '$story_text'"
+
 step "the .deb: installed, used, removed"
 find "$root" -not -path "$root/var/*" -not -path "$root/dev/*" | sort >"$tmp/before"
 cp "$deb" "$root/tmp/tessera.deb"
@@ -77,9 +85,19 @@ for command in "" $commands; do
   text=$(inside "$root" man "$page")
   [[ $text == *NAME*"$page"*SYNOPSIS* ]] || fail "man $page shows '$text'"
 done
+for page in libtessera libtessera-session tessera_session tessera_session_decode; do
+  text=$(inside "$root" man "$page")
+  [[ $text == *NAME*tessera*SYNOPSIS* ]] || fail "man $page shows '$text'"
+done
 bash -n "$root/usr/share/bash-completion/completions/tessera"
 zsh -n "$root/usr/share/zsh/vendor-completions/_tessera"
 fish --no-execute "$root/usr/share/fish/vendor_completions.d/tessera.fish"
+
+step "the same program with the library of the .deb, where the system finds it"
+cp "$tmp/simple" "$story" "$root/tmp/"
+text=$(inside "$root" /tmp/simple /tmp/story.gguf "Once upon a time" 16)
+[ "$text" = "$story_text" ] || fail "simple.c writes '$text', with the other library '$story_text'"
+rm "$root/tmp/simple" "$root/tmp/story.gguf"
 
 step "a plugin built from the installed header and example"
 example=$root/usr/share/doc/tessera/examples/backend

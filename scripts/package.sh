@@ -22,6 +22,7 @@ rm -rf "$dist"
 (cd build/package && cpack --config CPackConfig.cmake) >&2
 rm -rf "$dist/_CPack_Packages"
 scripts/check_portable.sh build/package/bin/tessera
+scripts/check_portable.sh build/package/lib/libtessera.so.1
 [ "${1:-}" != --check ] || scripts/check_packages.sh "$dist"
 for package in "$dist"/*; do
   echo "$package: $(stat -c %s "$package") bytes, sha256 $(sha256sum <"$package" | cut -d' ' -f1)"

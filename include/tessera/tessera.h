@@ -37,7 +37,7 @@
 extern "C" {
 #endif
 
-/* ---- Library ---- */
+/* ---- Library: its version, and the errors of its functions ---- */
 
 #define TESSERA_VERSION_MAJOR 1
 #define TESSERA_VERSION_MINOR 0
@@ -72,14 +72,14 @@ typedef struct tessera_error {
 
 /* A. The version of the library that runs, in the form of TESSERA_VERSION. */
 TESSERA_API uint32_t tessera_version(void);
-/* A. The same as text, "1.0.0". Valid forever. */
+/* A. The version of the library as text, "1.0.0". Valid forever. */
 TESSERA_API const char* tessera_version_text(void);
 /* A. The version and commit of the engine, on one line. Valid forever. */
 TESSERA_API const char* tessera_build_info(void);
-/* A. "out of memory" and so on; "unknown status" for other numbers. Valid forever. */
+/* A. The name of a status, such as "out of memory"; "unknown status" for other numbers. Valid forever. */
 TESSERA_API const char* tessera_status_name(tessera_status status);
 
-/* ---- Runtime: devices and settings that models share ---- */
+/* ---- Runtime: devices, threads and memory that models share ---- */
 
 typedef struct tessera_runtime tessera_runtime;
 
@@ -88,17 +88,32 @@ enum { TESSERA_LOG_ERROR = 1, TESSERA_LOG_WARNING = 2, TESSERA_LOG_INFO = 3 };
 /* A line of the log, without line feed. Called from any thread, one call at a time for a runtime. */
 typedef void (*tessera_log_function)(void* user, int32_t level, const char* text);
 
+/* Priorities of threads */
+enum {
+  TESSERA_PRIORITY_NORMAL = 0,
+  TESSERA_PRIORITY_LOW = 1,
+  TESSERA_PRIORITY_MEDIUM = 2,
+  TESSERA_PRIORITY_HIGH = 3,
+  TESSERA_PRIORITY_REALTIME = 4
+};
+
 typedef struct tessera_runtime_options {
   uint32_t size;
-  int32_t n_threads;        /* threads of each session; 0: one for each core that may be used */
+  int32_t n_threads;        /* of each session, the caller included; 0: one for each core */
   const char* isa;          /* instruction set of the CPU, such as "avx2"; NULL: the best one */
   tessera_log_function log; /* NULL: no log */
   void* log_user;
+  uint32_t flags;          /* TESSERA_RUNTIME_... */
+  int32_t thread_priority; /* TESSERA_PRIORITY_... */
+  const char* thread_cpus; /* CPUs that the threads may use, such as "0-3,8"; NULL: those of the caller */
+  uint64_t memory_budget;  /* bytes of all models, adapters and sessions, at most; 0: no limit */
 } tessera_runtime_options;
+enum { TESSERA_RUNTIME_PIN_THREADS = 1 /* each thread stays on a CPU of its own */ };
 
 /* A. Sets the defaults. `size` is sizeof(tessera_runtime_options). */
 TESSERA_API void tessera_runtime_options_init(tessera_runtime_options* options, size_t size);
-/* A. options: NULL for the defaults. Errors: INVALID_ARGUMENT; UNSUPPORTED (the instruction set); OUT_OF_MEMORY. */
+/* A. Creates a runtime. options: NULL for the defaults. Errors: INVALID_ARGUMENT; UNSUPPORTED (the instruction set);
+ * OUT_OF_MEMORY. */
 TESSERA_API tessera_status tessera_runtime_create(const tessera_runtime_options* options, tessera_runtime** runtime,
                                                   tessera_error* error);
 /* A */
@@ -116,9 +131,17 @@ typedef struct tessera_device_info {
   uint64_t total_bytes, free_bytes; /* of its memory; free when the call was made */
 } tessera_device_info;
 
-/* A. The number of devices of this machine. Looks for them once, which may load drivers. */
+/* A. Looks for the devices of this machine, which may load drivers. Later calls do not look again. Writes a line of
+ * text for each plugin or driver that cannot be used, with the reason. *needed gets the bytes of the text with its NUL.
+ * Errors: LIMIT (`room` is too small). */
+TESSERA_API tessera_status tessera_runtime_find_devices(tessera_runtime* runtime, char* buffer, uint64_t room,
+                                                        uint64_t* needed, tessera_error* error);
+/* A. The bytes that models, adapters and sessions of this runtime have now, as counted for its memory_budget: all parts
+ * of their plans but weights that are used in mapped files; also the files of tessera_model_open_reader(). */
+TESSERA_API uint64_t tessera_runtime_memory(tessera_runtime* runtime);
+/* A. The number of devices of this machine. Looks for them first, as tessera_runtime_find_devices() does. */
 TESSERA_API int64_t tessera_runtime_device_count(tessera_runtime* runtime);
-/* A. info->size must be set. Errors: INVALID_ARGUMENT (no such device). */
+/* A. Describes a device. info->size must be set. Errors: INVALID_ARGUMENT (no such device). */
 TESSERA_API tessera_status tessera_runtime_device_info(tessera_runtime* runtime, int64_t index,
                                                        tessera_device_info* info, tessera_error* error);
 
@@ -126,9 +149,10 @@ TESSERA_API tessera_status tessera_runtime_device_info(tessera_runtime* runtime,
 
 typedef struct tessera_cancel tessera_cancel;
 
-/* A. Errors: OUT_OF_MEMORY. */
+/* A. Creates an object that is not set. Errors: OUT_OF_MEMORY. */
 TESSERA_API tessera_status tessera_cancel_create(tessera_cancel** cancel, tessera_error* error);
-/* A, and safe in a signal handler. Calls that were given this object return CANCELLED soon, also later ones. */
+/* A, and safe in a signal handler. Asks the calls that were given this object to stop. They return CANCELLED soon, and
+ * so do later ones. */
 TESSERA_API void tessera_cancel_set(tessera_cancel* cancel);
 /* A. 1 after tessera_cancel_set(), else 0. */
 TESSERA_API int32_t tessera_cancel_is_set(const tessera_cancel* cancel);
@@ -139,7 +163,7 @@ TESSERA_API tessera_cancel* tessera_cancel_retain(tessera_cancel* cancel);
 /* A */
 TESSERA_API void tessera_cancel_release(tessera_cancel* cancel);
 
-/* ---- Model ---- */
+/* ---- Model: a GGUF file, opened and then loaded ---- */
 
 typedef struct tessera_model tessera_model;
 
@@ -187,13 +211,14 @@ TESSERA_API void tessera_reader_init(tessera_reader* reader, size_t size);
 /* A. Opens a model of one file, which is read as a whole at once, in pieces and in order. The model keeps the bytes in
  * memory of its own until its last release. With TESSERA_LOAD_MAP weights are used there where that is possible, and
  * only the others take memory again. With TESSERA_LOAD_READ all of them do. These bytes are not in the plan, except
- * weights that are used in place ("cpu-mapped"). name: for messages. Errors: those of tessera_model_open(); IO (the
- * reader failed); OUT_OF_MEMORY. */
+ * weights that are used in place ("cpu-mapped"), but count for the runtime's budget. name: for messages. Errors: those
+ * of tessera_model_open(); IO (the reader failed); OUT_OF_MEMORY (also beyond the budget). */
 TESSERA_API tessera_status tessera_model_open_reader(tessera_runtime* runtime, const tessera_reader* reader,
                                                      const char* name, const tessera_model_options* options,
                                                      tessera_model** model, tessera_error* error);
-/* S. Allocates the planned memory and fills it. A second call does nothing. progress and cancel may be NULL.
- * Errors: OUT_OF_MEMORY, IO, FORMAT (with TESSERA_MODEL_CHECK_TENSORS), CANCELLED. */
+/* S. Allocates the planned memory and fills it, with threads that end with the call. A second call does nothing.
+ * progress and cancel may be NULL. Errors: OUT_OF_MEMORY (also beyond the runtime's budget), IO, FORMAT (with
+ * TESSERA_MODEL_CHECK_TENSORS), CANCELLED. */
 TESSERA_API tessera_status tessera_model_load(tessera_model* model, tessera_progress_function progress, void* user,
                                               tessera_cancel* cancel, tessera_error* error);
 /* A. 1 after tessera_model_load(), else 0. */
@@ -220,7 +245,7 @@ enum {
   TESSERA_MODEL_HAS_TOKENIZER = 8,
   TESSERA_MODEL_HAS_RANK_HEAD = 16 /* see tessera_rank() */
 };
-/* A. info->size must be set. */
+/* A. Describes a model. info->size must be set. */
 TESSERA_API tessera_status tessera_model_info_get(const tessera_model* model, tessera_model_info* info,
                                                   tessera_error* error);
 
@@ -263,7 +288,7 @@ TESSERA_API const char* tessera_model_warning(const tessera_model* model, int64_
  * belongs to a model with the same number. 0 for NULL. */
 TESSERA_API uint64_t tessera_model_fingerprint(const tessera_model* model);
 
-/* ---- Tokenizer: of a model, which need not be loaded ---- */
+/* ---- Tokenizer: texts to tokens and back, for a model that need not be loaded ---- */
 
 enum {
   TESSERA_TOKENIZE_SPECIAL = 1,      /* add the tokens that begin and end a text of this model, such as BOS */
@@ -324,7 +349,7 @@ typedef struct tessera_token_info {
   float score;
   int32_t kind;
 } tessera_token_info;
-/* A. Errors: INVALID_ARGUMENT (no token), UNSUPPORTED. */
+/* A. Describes a token. Errors: INVALID_ARGUMENT (no token), UNSUPPORTED. */
 TESSERA_API tessera_status tessera_token_info_get(const tessera_model* model, int32_t token, tessera_token_info* info,
                                                   tessera_error* error);
 
@@ -342,12 +367,12 @@ TESSERA_API tessera_status tessera_adapter_open_lora(tessera_model* model, const
 TESSERA_API tessera_status tessera_adapter_open_control_vector(tessera_model* model, const char* path,
                                                                int64_t first_layer, int64_t last_layer,
                                                                tessera_adapter** adapter, tessera_error* error);
-/* S. Allocates the planned memory and fills it. A second call does nothing. Errors: OUT_OF_MEMORY; IO; FORMAT (a value
- * is not finite). */
+/* S. Allocates the planned memory and fills it. The model must be loaded. A second call does nothing. Errors:
+ * INVALID_ARGUMENT; OUT_OF_MEMORY (also beyond the runtime's budget); IO; FORMAT (a value is not finite). */
 TESSERA_API tessera_status tessera_adapter_load(tessera_adapter* adapter, tessera_error* error);
-/* A */
+/* A. Adds a reference and returns the adapter. NULL is allowed. */
 TESSERA_API tessera_adapter* tessera_adapter_retain(tessera_adapter* adapter);
-/* A */
+/* A. Gives a reference back. NULL is allowed. */
 TESSERA_API void tessera_adapter_release(tessera_adapter* adapter);
 
 /* ---- Session: the memory of some sequences of a model, and their computation ---- */
@@ -375,7 +400,7 @@ typedef struct tessera_session_options {
   int64_t n_ubatch;       /* tokens that are computed at once, at most; 0: 512 */
   int64_t n_outputs;      /* rows of logits or embeddings of a decode, at most; 0: 1 */
   int32_t n_sequences;    /* sequences are numbered from 0; 0: 1 */
-  int32_t n_threads;      /* 0: those of the runtime */
+  int32_t n_threads;      /* at most those of the runtime; 0: as many */
   int32_t type_k, type_v; /* TESSERA_CACHE_... */
   int32_t n_checkpoints;  /* of recurrent states */
   /* Adapters that the sequences may use, at most 64, which the session keeps. They must be of its model and loaded. */
@@ -388,6 +413,7 @@ enum { TESSERA_SESSION_EMBEDDINGS = 1 /* rows are embeddings instead of logits *
 /* A */
 TESSERA_API void tessera_session_options_init(tessera_session_options* options, size_t size);
 
+/* Parts of plans */
 enum { TESSERA_MEMORY_WEIGHTS = 0, TESSERA_MEMORY_CACHE = 1, TESSERA_MEMORY_COMPUTE = 2, TESSERA_MEMORY_OUTPUT = 3 };
 /* Does not grow. */
 typedef struct tessera_memory_part {
@@ -397,18 +423,54 @@ typedef struct tessera_memory_part {
   int32_t reserved;
   uint64_t n_bytes;
 } tessera_memory_part;
+/* S, for the model. The memory that tessera_model_load() will take. Allocates none of it. *needed gets the number of
+ * parts. Errors: LIMIT (`room` parts are too few). */
+TESSERA_API tessera_status tessera_model_plan(tessera_model* model, tessera_memory_part* parts, uint64_t room,
+                                              uint64_t* needed, tessera_error* error);
 /* S, for the model. The memory that a session will take, with that of the model. Allocates none of it. *needed gets the
  * number of parts. Errors: INVALID_ARGUMENT, UNSUPPORTED; LIMIT (`room` parts are too few). */
 TESSERA_API tessera_status tessera_session_plan(tessera_model* model, const tessera_session_options* options,
                                                 tessera_memory_part* parts, uint64_t room, uint64_t* needed,
                                                 tessera_error* error);
-/* S, for the model, which must be loaded. Errors: as tessera_session_plan(); OUT_OF_MEMORY. */
+typedef struct tessera_fit_options {
+  uint32_t size;
+  uint32_t flags;        /* TESSERA_FIT_... */
+  uint64_t margin_bytes; /* left free on each device, on the CPU at most 1/16 of its free memory; 0: 1 GiB */
+  int64_t least_ctx;     /* the context shrinks to this at most, if the session's n_ctx is 0; 0: 4096 */
+} tessera_fit_options;
+enum { TESSERA_FIT_UBATCH = 1 /* n_ubatch may shrink, too */ };
+
+/* A */
+TESSERA_API void tessera_fit_options_init(tessera_fit_options* options, size_t size);
+/* S, for the model, which must not be loaded yet. Moves layers from devices to the CPU, and sets n_ctx, n_ubatch,
+ * type_k and type_v of `session`, so that model and session fit in the free memory of the devices, and in the runtime's
+ * budget. An n_ctx that is not 0 stays. Only a budget leads to a smaller n_ubatch without TESSERA_FIT_UBATCH, to a
+ * cache of Q8_0, or to a context below least_ctx, tried in this order. The log has a line on settings that differ from
+ * those that were asked for, with TESSERA_LOG_INFO. options: NULL for the defaults. Errors: OUT_OF_MEMORY (no plan
+ * fits: both numbers are in the text); those of tessera_session_plan(). */
+TESSERA_API tessera_status tessera_model_fit(tessera_model* model, tessera_session_options* session,
+                                             const tessera_fit_options* options, tessera_error* error);
+/* S, for the model, which must be loaded. Creates a session. Errors: as tessera_session_plan(); OUT_OF_MEMORY (also
+ * beyond the runtime's budget). */
 TESSERA_API tessera_status tessera_session_create(tessera_model* model, const tessera_session_options* options,
                                                   tessera_session** session, tessera_error* error);
 /* A */
 TESSERA_API tessera_session* tessera_session_retain(tessera_session* session);
 /* A */
 TESSERA_API void tessera_session_release(tessera_session* session);
+typedef struct tessera_session_info {
+  uint32_t size;
+  uint32_t flags;    /* TESSERA_SESSION_... */
+  int64_t n_ctx;     /* tokens over all sequences */
+  int64_t n_ubatch;  /* tokens that are computed at once, at most */
+  int64_t n_outputs; /* rows of a decode, at most */
+  int64_t n_row;     /* values of a row */
+  int32_t n_sequences;
+  int32_t n_threads;
+} tessera_session_info;
+/* A. The settings of a session, defaults included. info->size must be set. */
+TESSERA_API tessera_status tessera_session_info_get(const tessera_session* session, tessera_session_info* info,
+                                                    tessera_error* error);
 /* A. The context in tokens, over all sequences. */
 TESSERA_API int64_t tessera_session_n_ctx(const tessera_session* session);
 /* S. The memory that the session has, in the form of tessera_session_plan(), which it equals. */
@@ -691,8 +753,8 @@ enum {
 
 /* A */
 TESSERA_API void tessera_generation_options_init(tessera_generation_options* options, size_t size);
-/* S, for session and sampler, which the generation keeps and uses. One generation at a time uses a sequence. options:
- * NULL for the defaults. Errors: INVALID_ARGUMENT (the sequence; the models of session and sampler differ). */
+/* S, for session and sampler, which the generation keeps and uses. Creates a generation. One at a time uses a sequence.
+ * options: NULL for the defaults. Errors: INVALID_ARGUMENT (the sequence; the models of session and sampler differ). */
 TESSERA_API tessera_status tessera_generation_create(tessera_session* session, tessera_sampler* sampler,
                                                      int32_t sequence, const tessera_generation_options* options,
                                                      tessera_generation** generation, tessera_error* error);
@@ -700,6 +762,11 @@ TESSERA_API tessera_status tessera_generation_create(tessera_session* session, t
  * (no token, or one out of range); LIMIT (longer than the context); CANCELLED. */
 TESSERA_API tessera_status tessera_generation_start(tessera_generation* generation, const int32_t* tokens,
                                                     uint64_t count, tessera_cancel* cancel, tessera_error* error);
+/* S. Does what tessera_generation_start() does, with a text as prompt. flags: TESSERA_TOKENIZE_... Errors: also those
+ * of tessera_tokenize(). */
+TESSERA_API tessera_status tessera_generation_start_text(tessera_generation* generation, const char* text,
+                                                         int64_t length, uint32_t flags, tessera_cancel* cancel,
+                                                         tessera_error* error);
 /* The next token. Does not grow. */
 typedef struct tessera_generated {
   int32_t token; /* -1 at the end */
@@ -709,11 +776,115 @@ typedef struct tessera_generated {
   const char* text;
   uint64_t n_bytes;
 } tessera_generated;
-/* S. At the end, `text` has what was incomplete. Errors: those of tessera_session_decode(), and of the sampler. */
+/* S. Generates the next token. At the end, `text` has what was incomplete. Errors: those of tessera_session_decode(),
+ * and of the sampler. */
 TESSERA_API tessera_status tessera_generation_next(tessera_generation* generation, tessera_generated* next,
                                                    tessera_cancel* cancel, tessera_error* error);
 /* A */
+TESSERA_API tessera_generation* tessera_generation_retain(tessera_generation* generation);
+/* A */
 TESSERA_API void tessera_generation_release(tessera_generation* generation);
+
+/* A token of tessera_generate(), and at the end the reason with the rest of the text. `next` is valid during the call.
+ * Returns 0 to go on. */
+typedef int32_t (*tessera_generated_function)(void* user, const tessera_generated* next);
+/* S, for session and sampler. Generates a text that continues the tokens of a prompt, and calls a function for each
+ * token. The same as tessera_generation_create(), _start(), and _next() up to the end. Errors: those of the three;
+ * CANCELLED, also when the function returns another number than 0. */
+TESSERA_API tessera_status tessera_generate(tessera_session* session, tessera_sampler* sampler, int32_t sequence,
+                                            const tessera_generation_options* options, const int32_t* tokens,
+                                            uint64_t count, tessera_generated_function function, void* user,
+                                            tessera_cancel* cancel, tessera_error* error);
+/* S, for session and sampler. Does what tessera_generate() does, with a text as prompt. flags: TESSERA_TOKENIZE_... */
+TESSERA_API tessera_status tessera_generate_text(tessera_session* session, tessera_sampler* sampler, int32_t sequence,
+                                                 const tessera_generation_options* options, const char* text,
+                                                 int64_t length, uint32_t flags, tessera_generated_function function,
+                                                 void* user, tessera_cancel* cancel, tessera_error* error);
+
+/* ---- Chat: messages to a prompt, and the text of a model to a message ---- */
+
+typedef struct tessera_template tessera_template;
+
+enum { TESSERA_TEMPLATE_FOR_TOOLS = 1 /* the model's template for chats with tools, where it has another one */ };
+/* A. A template that writes messages as a model expects them. source: NULL for the model's own; the name of a built-in
+ * one, such as "chatml"; or a template in the language of Jinja. flags: TESSERA_TEMPLATE_... The model need not be
+ * loaded. Errors: NOT_FOUND (the model has none, or the name is not known); FORMAT, with the place. */
+TESSERA_API tessera_status tessera_template_open(const tessera_model* model, const char* source, int64_t length,
+                                                 uint32_t flags, tessera_template** created, tessera_error* error);
+/* A */
+TESSERA_API tessera_template* tessera_template_retain(tessera_template* chat_template);
+/* A */
+TESSERA_API void tessera_template_release(tessera_template* chat_template);
+
+enum { TESSERA_THINKING_DEFAULT = 0, TESSERA_THINKING_ON = 1, TESSERA_THINKING_OFF = 2 };
+
+/* NULL stands for a text that is not given. */
+typedef struct tessera_render_options {
+  uint32_t size;
+  uint32_t flags;               /* TESSERA_RENDER_... */
+  const char* tools;            /* JSON: a list of tools as in the OpenAI API */
+  const char* documents;        /* JSON: a list of objects with title and text */
+  const char* variables;        /* JSON: an object; its members are variables of the template */
+  const char* reasoning_effort; /* such as "low"; "none" for no thinking */
+  int64_t time;                 /* seconds since 1970 that the template takes for now; 0: the time of the call */
+  int32_t thinking;             /* TESSERA_THINKING_..., for models that can do both */
+} tessera_render_options;
+enum {
+  TESSERA_RENDER_NO_REPLY = 1,      /* do not begin a reply at the end */
+  TESSERA_RENDER_CONTINUE_LAST = 2, /* the reply continues the last message */
+  TESSERA_RENDER_NO_CHANGES = 4     /* give the template the messages as they are */
+};
+/* A */
+TESSERA_API void tessera_render_options_init(tessera_render_options* options, size_t size);
+/* A. Writes the prompt of a conversation, ended by a NUL. messages: JSON, a list of messages as in the OpenAI API, with
+ * texts as contents. They are adapted to what the template can do. options: NULL for the defaults. *needed gets the
+ * number of bytes with the NUL. *reply_at, which may be NULL, gets the byte of the prompt where the reply begins: see
+ * tessera_reply_options. Errors: LIMIT (`room` is too small); INVALID_ARGUMENT, with the path of the member; FORMAT
+ * (no JSON; an error of the template, with the place). */
+TESSERA_API tessera_status tessera_template_render(const tessera_template* chat_template, const char* messages,
+                                                   int64_t length, const tessera_render_options* options, char* buffer,
+                                                   uint64_t room, uint64_t* needed, uint64_t* reply_at,
+                                                   tessera_error* error);
+/* A. Writes the prompt of tessera_template_render() as tokens. Control tokens come from the template only: in the texts
+ * of messages they are plain text. So prefer this to tessera_tokenize(). *needed gets the number of tokens. Errors: as
+ * tessera_template_render() and tessera_tokenize(). */
+TESSERA_API tessera_status tessera_template_tokenize(const tessera_template* chat_template, const char* messages,
+                                                     int64_t length, const tessera_render_options* options,
+                                                     int32_t* tokens, uint64_t room, uint64_t* needed,
+                                                     tessera_error* error);
+
+enum {
+  TESSERA_REPLY_GROWS = 0, /* more text may follow */
+  TESSERA_REPLY_ENDED = 1, /* the model ended it: TESSERA_STOP_END */
+  TESSERA_REPLY_CUT = 2    /* it ended for another reason */
+};
+enum {
+  TESSERA_REASONING_SEPARATE = 0, /* in reasoning_content */
+  TESSERA_REASONING_CONTENT = 1,  /* in content, with its marks */
+  TESSERA_REASONING_BOTH = 2
+};
+
+typedef struct tessera_reply_options {
+  uint32_t size;
+  uint32_t flags;     /* TESSERA_PARSE_... */
+  const char* tools;  /* the tools of tessera_render_options; NULL: no calls are looked for */
+  const char* prompt; /* the prompt from *reply_at on, where reasoning may begin; NULL: none */
+  uint64_t seed;      /* of the ids of calls: give each reply another number */
+  int32_t end;        /* TESSERA_REPLY_GROWS, _ENDED or _CUT */
+  int32_t reasoning;  /* TESSERA_REASONING_... */
+} tessera_reply_options;
+enum { TESSERA_PARSE_ONE_CALL = 1 /* later calls are left out */ };
+/* A */
+TESSERA_API void tessera_reply_options_init(tessera_reply_options* options, size_t size);
+/* A. Writes the text of a model as a message in JSON, ended by a NUL, which can join the messages of the next prompt:
+ * {"role": "assistant", "content": "...", "reasoning_content": "...", "tool_calls": [...], "warnings": ["..."]}. Only
+ * the first two are always there. Each warning says what in the text is not as the model's format wants it. text: all
+ * text of the reply so far, with control tokens (TESSERA_GENERATE_SPECIAL). While the text grows, the message does,
+ * too. options: NULL for the defaults. *needed gets the number of bytes with the NUL. Errors: LIMIT (`room` is too
+ * small); FORMAT (the tools); INVALID_ARGUMENT. */
+TESSERA_API tessera_status tessera_reply_parse(const tessera_template* chat_template, const char* text, int64_t length,
+                                               const tessera_reply_options* options, char* buffer, uint64_t room,
+                                               uint64_t* needed, tessera_error* error);
 
 #ifdef __cplusplus
 }

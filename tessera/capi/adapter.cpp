@@ -4,6 +4,7 @@
 
 #include "tessera/capi/boundary.h"
 #include "tessera/capi/objects.h"
+#include "tessera/capi/plans.h"
 
 using namespace tessera;
 using capi::guarded;
@@ -69,7 +70,16 @@ tessera_status tessera_adapter_open_control_vector(tessera_model* model, const c
 tessera_status tessera_adapter_load(tessera_adapter* adapter, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(adapter, "adapter"));
-    return adapter->adapter->load();
+    const tessera_model& model = *adapter->model;
+    if (!model.is_loaded) return fail(ErrorCode::invalid_argument, "model: call tessera_model_load() first");
+    Adapter& to_load = *adapter->adapter;
+    if (to_load.is_loaded()) return {};
+    TESSERA_TRY(to_load.place());  // tessera_model_fit() may have moved the model since it was opened
+    TESSERA_ASSIGN(auto memory, capi::BudgetShare::take(model.runtime->budget,
+                                                        capi::counted_bytes(to_load.planned_memory()), "adapter"));
+    TESSERA_TRY(to_load.load());
+    adapter->memory = std::move(memory);
+    return {};
   });
 }
 

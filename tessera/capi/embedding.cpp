@@ -7,6 +7,7 @@
 #include "tessera/base/index.h"
 #include "tessera/capi/boundary.h"
 #include "tessera/capi/objects.h"
+#include "tessera/capi/plans.h"
 #include "tessera/engine/embedding.h"
 
 using namespace tessera;
@@ -39,13 +40,16 @@ Result<EmbedRequest> embed_request(const tessera_model& model, const tessera_emb
   EmbedRequest request;
   TESSERA_ASSIGN(request.pooling, entry_of(kPoolings, wanted.pooling, "pooling"));
   TESSERA_ASSIGN(request.norm, entry_of(kNorms, wanted.normalization, "normalization"));
-  if (wanted.n_threads < 0) return fail(ErrorCode::invalid_argument, "n_threads: {}, want 0 or more", wanted.n_threads);
+  request.session.threads = model.runtime->thread_options;
+  if (wanted.n_threads < 0 || wanted.n_threads > request.session.threads.n_threads)
+    return fail(ErrorCode::invalid_argument, "n_threads: {}, want 0 to those of the runtime, {}", wanted.n_threads,
+                request.session.threads.n_threads);
   if (wanted.n_ctx < 0) return fail(ErrorCode::invalid_argument, "n_ctx: {}, want 0 or more", wanted.n_ctx);
   if (wanted.n_ubatch < 0 || wanted.n_ubatch > kMaxUbatch)
     return fail(ErrorCode::invalid_argument, "n_ubatch: {}, want 0 to {}", wanted.n_ubatch, kMaxUbatch);
   request.session.n_ctx = wanted.n_ctx;
   if (wanted.n_ubatch != 0) request.session.n_ubatch = wanted.n_ubatch;
-  request.session.threads.n_threads = wanted.n_threads == 0 ? model.runtime->n_threads : wanted.n_threads;
+  if (wanted.n_threads > 0) request.session.threads.n_threads = wanted.n_threads;
   return request;
 }
 
@@ -86,6 +90,7 @@ Result<std::vector<std::vector<int32_t>>> tokens_of_all(
 Result<> embed_tokens(const tessera_model& model, const std::vector<std::vector<int32_t>>& texts, nn::Pooling pooling,
                       const SessionOptions& given, EmbeddingVisitor visit, const CancelToken* cancel) {
   TESSERA_ASSIGN(const SessionOptions options, embedding_session(*model.engine, texts, pooling, given));
+  TESSERA_ASSIGN(const capi::BudgetShare memory, capi::take_session_memory(model, options));
   TESSERA_ASSIGN(const auto session, Session::create(model.engine, options));
   return embed(*session, texts, pooling, visit, cancel);
 }

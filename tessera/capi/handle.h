@@ -20,6 +20,7 @@ enum class HandleKind : uint64_t {
   sampler = 0x706d6173'73737374,
   generation = 0x656e6567'6e737374,
   adapter = 0x74706164'61737374,
+  chat_template = 0x6c706d74'63737374,
 };
 
 class Handle {

@@ -6,6 +6,7 @@
 
 #include "tessera/capi/boundary.h"
 #include "tessera/capi/objects.h"
+#include "tessera/capi/plans.h"
 #include "tessera/gguf/weight_facts.h"
 
 using namespace tessera;
@@ -16,12 +17,6 @@ namespace {
 constexpr tessera_model_options kModelDefaults = {};
 constexpr uint32_t kKnownFlags = TESSERA_MODEL_LOCK_MEMORY | TESSERA_MODEL_CHECK_TENSORS | TESSERA_MODEL_NO_PACKING;
 
-std::vector<std::string> split_names(std::string_view text) {
-  std::vector<std::string> names;
-  for (const auto part : std::views::split(text, ',')) names.emplace_back(part.begin(), part.end());
-  return names;
-}
-
 Result<EngineOptions> engine_options(const tessera_model_options& wanted, const tessera_runtime& runtime) {
   if (wanted.load_mode != TESSERA_LOAD_MAP && wanted.load_mode != TESSERA_LOAD_READ)
     return fail(ErrorCode::invalid_argument, "load_mode: {}, want TESSERA_LOAD_MAP or _READ", wanted.load_mode);
@@ -30,34 +25,35 @@ Result<EngineOptions> engine_options(const tessera_model_options& wanted, const 
   if ((wanted.flags & ~kKnownFlags) != 0)
     return fail(ErrorCode::invalid_argument, "flags: {:#x}, known are {:#x}", wanted.flags, kKnownFlags);
   EngineOptions options;
-  if (wanted.devices != nullptr) options.placement.devices = split_names(wanted.devices);
+  if (wanted.devices != nullptr) options.placement.devices = capi::split_names(wanted.devices, ',');
   if (wanted.n_gpu_layers > 0) options.placement.n_gpu_layers = wanted.n_gpu_layers;
   options.load = wanted.load_mode == TESSERA_LOAD_MAP ? LoadMode::mmap : LoadMode::read;
   options.lock_memory = (wanted.flags & TESSERA_MODEL_LOCK_MEMORY) != 0;
   options.check_tensors = (wanted.flags & TESSERA_MODEL_CHECK_TENSORS) != 0;
   options.pack_weights = (wanted.flags & TESSERA_MODEL_NO_PACKING) == 0;
-  options.threads.n_threads = runtime.n_threads;
+  options.threads = runtime.thread_options;
   return options;
 }
 
 // Opens a model with files that `open` gives, once the options are known to be right.
 Result<> open_files(tessera_runtime& runtime, const tessera_model_options* options, tessera_model** model,
-                    FunctionRef<Result<std::unique_ptr<ModelFiles>>()> open) {
+                    FunctionRef<Result<std::unique_ptr<ModelFiles>>(tessera_model& of)> open) {
   TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kModelDefaults, "options"));
   TESSERA_ASSIGN(const EngineOptions engine, engine_options(wanted, runtime));
   auto created = std::make_unique<tessera_model>(&runtime);
-  TESSERA_ASSIGN(auto files, open());
+  TESSERA_ASSIGN(auto files, open(*created));
   TESSERA_ASSIGN(created->engine, Engine::open(*runtime.registry, std::move(files), engine));
   for (const std::string& warning : created->engine->warnings()) runtime.log(TESSERA_LOG_WARNING, warning);
   *model = created.release();
   return {};
 }
 
-Result<std::unique_ptr<ModelFiles>> read_files(const tessera_reader& source, const char* name) {
+Result<std::unique_ptr<ModelFiles>> read_files(const tessera_reader& source, const char* name, tessera_model& of) {
   TESSERA_TRY(capi::require_pointer(source.file_size, "reader->file_size"));
   TESSERA_TRY(capi::require_pointer(source.read, "reader->read"));
   const int64_t n_bytes = source.file_size(source.user);
   if (n_bytes < 0) return fail(ErrorCode::io, "{}: its reader cannot tell the size: {}", name, n_bytes);
+  TESSERA_ASSIGN(of.file_memory, capi::BudgetShare::take(of.runtime->budget, static_cast<uint64_t>(n_bytes), name));
   const auto read = [&](uint64_t offset, std::span<std::byte> into) -> Result<> {
     const int32_t failure = source.read(source.user, offset, into.data(), into.size());
     if (failure == 0) return {};
@@ -89,7 +85,7 @@ tessera_status tessera_model_open(tessera_runtime* runtime, const char* path, co
     TESSERA_TRY(capi::require(runtime, "runtime"));
     TESSERA_TRY(capi::require_pointer(path, "path"));
     TESSERA_TRY(capi::require_pointer(model, "model"));
-    return open_files(*runtime, options, model, [&] { return ModelFiles::open(path); });
+    return open_files(*runtime, options, model, [&](tessera_model&) { return ModelFiles::open(path); });
   });
 }
 
@@ -104,7 +100,7 @@ tessera_status tessera_model_open_reader(tessera_runtime* runtime, const tessera
     TESSERA_TRY(capi::require_pointer(name, "name"));
     TESSERA_TRY(capi::require_pointer(model, "model"));
     TESSERA_ASSIGN(const auto source, capi::read_sized(reader, tessera_reader{}, "reader"));
-    return open_files(*runtime, options, model, [&] { return read_files(source, name); });
+    return open_files(*runtime, options, model, [&](tessera_model& of) { return read_files(source, name, of); });
   });
 }
 
@@ -115,12 +111,15 @@ tessera_status tessera_model_load(tessera_model* model, tessera_progress_functio
     TESSERA_ASSIGN(const CancelToken* const token, capi::token_of(cancel));
     if (model->is_loaded) return {};
     const size_t n_told = model->engine->warnings().size();
+    TESSERA_ASSIGN(auto memory, capi::BudgetShare::take(model->runtime->budget,
+                                                        capi::counted_bytes(model->engine->planned_memory()), "model"));
     TESSERA_TRY(model->engine->load([&](float share) {
       const bool goes_on = progress == nullptr || progress(user, share) == 0;
       return goes_on && (token == nullptr || !token->cancelled());
     }));
     for (const std::string& warning : model->engine->warnings() | std::views::drop(n_told))
       model->runtime->log(TESSERA_LOG_WARNING, warning);
+    model->memory = std::move(memory);
     model->is_loaded = true;
     return {};
   });

@@ -8,11 +8,13 @@
 #include <string>
 
 #include "tessera/base/cancel.h"
+#include "tessera/capi/budget.h"
 #include "tessera/capi/handle.h"
 #include "tessera/engine/generate.h"
 #include "tessera/engine/loaded_model.h"
 #include "tessera/sample/chain.h"
 #include "tessera/tessera.h"
+#include "tessera/text/chat/chat_template.h"
 #include "tessera/text/detokenize.h"
 
 struct tessera_cancel : tessera::capi::Handle {
@@ -23,12 +25,13 @@ struct tessera_cancel : tessera::capi::Handle {
 
 struct tessera_runtime : tessera::capi::Handle {
   static constexpr auto kKind = tessera::capi::HandleKind::runtime;
-  tessera_runtime() : Handle(kKind) {}
+  explicit tessera_runtime(uint64_t memory_budget) : Handle(kKind), budget(memory_budget) {}
 
   void log(int32_t level, const std::string& text);
 
   std::shared_ptr<const tessera::Registry> registry;
-  int n_threads = 1;
+  tessera::capi::Budget budget;
+  tessera::ThreadPoolOptions thread_options;
   std::mutex log_mutex;  // one call at a time
   tessera_log_function log_function = nullptr;
   void* log_user = nullptr;
@@ -39,6 +42,8 @@ struct tessera_model : tessera::capi::Handle {
   explicit tessera_model(tessera_runtime* of) : Handle(kKind), runtime(of) {}
 
   tessera::capi::Reference<tessera_runtime> runtime;
+  tessera::capi::BudgetShare file_memory;   // of a file that was read by the program
+  tessera::capi::BudgetShare memory;        // of the weights
   std::shared_ptr<tessera::Engine> engine;  // freed before the runtime
   std::atomic<bool> is_loaded{false};
 };
@@ -49,6 +54,7 @@ struct tessera_adapter : tessera::capi::Handle {
       : Handle(kKind), model(of), adapter(std::move(opened)) {}
 
   tessera::capi::Reference<tessera_model> model;
+  tessera::capi::BudgetShare memory;
   std::shared_ptr<tessera::Adapter> adapter;  // freed before the model
 };
 
@@ -57,6 +63,7 @@ struct tessera_session : tessera::capi::Handle {
   explicit tessera_session(tessera_model* of) : Handle(kKind), model(of) {}
 
   tessera::capi::Reference<tessera_model> model;
+  tessera::capi::BudgetShare memory;  // without that of the model
   std::unique_ptr<tessera::Session> session;
   tessera::Batch batch;  // reused
 };
@@ -83,6 +90,15 @@ struct tessera_generation : tessera::capi::Handle {
   std::optional<tessera::Generator> generator;  // of the text that was started
   std::optional<tessera::text::DetokenizeStream> stream;
   std::string text;  // of the last token
+};
+
+struct tessera_template : tessera::capi::Handle {
+  static constexpr auto kKind = tessera::capi::HandleKind::chat_template;
+  tessera_template(const tessera_model* of, tessera::text::ChatTemplate parsed)
+      : Handle(kKind), model(of), chat_template(std::move(parsed)) {}
+
+  tessera::capi::Reference<const tessera_model> model;
+  tessera::text::ChatTemplate chat_template;
 };
 
 namespace tessera::capi {

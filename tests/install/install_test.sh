@@ -16,8 +16,8 @@ fail() {
 
 # What readers of man pages complain about. Style messages are matters of taste, and a date would change with every
 # build.
-man_warnings() { MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$1" >/dev/null; }
-mandoc_warnings() { mandoc -T lint -W warning "$1" | grep -v 'WARNING: missing date' || true; }
+man_warnings() { MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$@" >/dev/null; }
+mandoc_warnings() { mandoc -T lint -W warning "$@" | grep -v 'WARNING: missing date' || true; }
 
 # check NAME COMMAND...: the command ends well and prints nothing.
 check() {
@@ -43,6 +43,12 @@ program=$root/bin/tessera
 libdir=$(dirname "$(cd "$root" && find lib* -name libtessera.so)")
 commands=$("$program" help | sed -nE 's/^  ([a-z-]+) +.*/\1/p' | grep -vx help)
 [ "$(wc -l <<<"$commands")" -gt 15 ] || fail "commands: only '$commands'"
+# Functions and types of the library, and the groups of its header.
+header=$root/include/tessera/tessera.h
+library_functions=$(sed -nE 's/^TESSERA_API .*\b(tessera_[a-z0-9_]+)\(.*/\1/p' "$header")
+library_links=$(sed -nE 's/^(\}|typedef( struct)? \w+) (tessera_[a-z_]+);$/\3/p; s/^typedef .*\(\*(tessera_[a-z_]+)\)\(.*/\1/p' "$header")
+library_groups=$(sed -nE 's,^/\* ---- ([A-Z][A-Za-z ]*): .*,libtessera-\L\1,p' "$header" | tr ' ' -)
+[ "$(wc -w <<<"$library_functions")" -gt 70 ] || fail "functions of the library: only '$library_functions'"
 {
   echo bin/tessera
   echo bin/tessera-serve
@@ -55,6 +61,7 @@ commands=$("$program" help | sed -nE 's/^  ([a-z-]+) +.*/\1/p' | grep -vx help)
   echo share/zsh/site-functions/_tessera
   echo share/man/man1/tessera.1.gz
   for command in $commands; do echo "share/man/man1/tessera-$command.1.gz"; done
+  for name in $library_functions $library_links $library_groups libtessera; do echo "share/man/man3/$name.3.gz"; done
   for file in LICENSE README.md copyright; do echo "share/doc/tessera/$file"; done
   cd "$source" && find docs examples -type f | sed 's,^,share/doc/tessera/,'
 } | sort >"$tmp/want"
@@ -77,6 +84,22 @@ for page in "$root"/share/man/man1/*.gz; do
   # No time of building: the header's four bytes for it are 0.
   same "$name.1.gz: time" "$(od -An -tu1 -j4 -N4 "$page" | tr -d ' ')" 0000
 done
+library_pages=()
+for name in $library_functions $library_groups libtessera; do
+  gzip -dc "$root/share/man/man3/$name.3.gz" >"$tmp/$name.3"
+  library_pages+=("$tmp/$name.3")
+  grep -q "^\.TH $name 3 " "$tmp/$name.3" || fail "$name.3: no title"
+  grep -q "^${name//-/\\\\-} \\\\- ." "$tmp/$name.3" || fail "$name.3: no name with a summary"
+  same "$name.3.gz: time" "$(od -An -tu1 -j4 -N4 "$root/share/man/man3/$name.3.gz" | tr -d ' ')" 0000
+done
+for name in $library_functions; do
+  grep -A 1 '^\.SH THREADS' "$tmp/$name.3" | grep -qE '^[ASR][.,]' || fail "$name.3: no letter for threads"
+done
+for name in $library_links; do
+  [[ $(readlink "$root/share/man/man3/$name.3.gz") == libtessera-*.3.gz ]] || fail "$name.3: no link to a group"
+  gzip -dc "$root/share/man/man3/$name.3.gz" | grep -q "$name" || fail "$name.3: is not about it"
+done
+for reader in "${readers[@]}"; do check "$reader of the library" "${reader}_warnings" "${library_pages[@]}"; done
 check "man run" cmp "$tmp/tessera-run.1" <("$program" man run)
 
 # ---- completions

@@ -37,12 +37,19 @@ for standard in c++11 c++17 c++20; do
 done
 
 # ---- the library's names are those of the header, and nothing else
-sed -nE 's/^TESSERA_API .*\b(tessera_[a-z_]+)\(.*/\1/p' "$header" | sort >"$tmp/declared"
+sed -nE 's/^TESSERA_API .*\b(tessera_[a-z0-9_]+)\(.*/\1/p' "$header" | sort >"$tmp/declared"
 [ "$(wc -l <"$tmp/declared")" -gt 50 ] || fail "the header declares only: $(cat "$tmp/declared")"
-nm -D --defined-only "$library" | sed -nE 's/^[0-9a-f]+ T (.*)@@TESSERA_1.0$/\1/p' | sort >"$tmp/exported"
-diff "$tmp/declared" "$tmp/exported" || fail "declared functions (<) and exported ones (>)"
-others=$(nm -D --defined-only "$library" | grep -vE ' T tessera_[a-z_]+@@TESSERA_1.0$| A TESSERA_1.0$' || true)
+cmake "-DHEADER=$header" "-DOUTPUT=$tmp/exports.map" -P "$source/cmake/exports.cmake"
+awk '/^TESSERA_/ { node = $1 } /^    tessera_/ { print substr($1, 1, length($1) - 1) "@@" node }' "$tmp/exports.map" |
+  sort >"$tmp/want"
+sed 's/@@.*//' "$tmp/want" | diff "$tmp/declared" - || fail "declared functions (<) and those of the version script (>)"
+nm -D --defined-only "$library" | sed -nE 's/^[0-9a-f]+ T (.*)$/\1/p' | sort >"$tmp/exported"
+diff "$tmp/want" "$tmp/exported" || fail "functions with their versions (<) and exported ones (>)"
+others=$(nm -D --defined-only "$library" | grep -vE ' T tessera_[a-z0-9_]+@@TESSERA_[0-9.]+$| A TESSERA_[0-9.]+$' || true)
 same "other exported names" "$others" ""
+version=$(sed -nE 's/^#define TESSERA_VERSION_(MAJOR|MINOR|PATCH) ([0-9]+)$/\2/p' "$header" | paste -sd.)
+newest=$(sed -nE 's/^TESSERA_([0-9.]+) .*/\1/p' "$tmp/exports.map" | tail -1)
+same "the newest functions and the version" "$(printf '%s\n' "$newest" "$version" | sort -V | tail -1)" "$version"
 
 # ---- how it is linked
 dynamic=$(readelf -dW "$library")
@@ -60,7 +67,7 @@ want=$("$tmp/prefix/bin/tessera" run -q -m "$model" -p "$prompt" -n 24 --temp 0 
 [ "${#want}" -gt 40 ] || fail "tessera run: '$want'"
 if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH=$libdir/pkgconfig
-  same "version for pkg-config" "$(pkg-config --modversion tessera)" 1.0.0
+  same "version for pkg-config" "$(pkg-config --modversion tessera)" "$version"
   flags=$(pkg-config --cflags --libs tessera)
   # shellcheck disable=SC2086  # flags are words
   cc -std=c99 -Wall -Wextra -Wpedantic -Werror "$tmp/examples/simple.c" $flags -o "$tmp/simple"
@@ -114,6 +121,34 @@ for words in "" "restored 6 tokens"; do
 done
 same "an error of state.c" "$("$tmp/state" "$model" "$model" "$prompt" 24 2>&1 || true)" \
   "error: $model: state: not a saved state of tessera"
+
+# ---- conversations from C, C++ and Node.js: what "tessera chat" answers
+# Messages with what JSON writes in another way, and a reply of several lines.
+chat_template="{% for m in messages %}{{ m.content }} {% endfor %}"
+chat_input=$'Once upon a time, there was a girl who said \\"Hi\\" and\t\nThe dog asked:\nä "'
+talks() { "$@" --template "$chat_template" --tokens 40 <<<"$chat_input"; }
+want_chat=$("$tmp/prefix/bin/tessera" chat -m "$model" --chat-template "$chat_template" --temp 0 -n 40 <<<"$chat_input")
+[ "${#want_chat}" -gt 150 ] || fail "tessera chat: '$want_chat'"
+no_template="error: the model has no chat template: give a name, such as chatml, or a template"
+if [ -n "${flags:-}" ]; then
+  # shellcheck disable=SC2086  # flags are words
+  cc -std=c99 -Wall -Wextra -Wpedantic -Werror "$tmp/examples/chat.c" $flags -o "$tmp/chat-c"
+  # shellcheck disable=SC2086
+  c++ -std=c++20 -Wall -Wextra -Wpedantic -Werror "$tmp/examples/chat.cpp" $flags -o "$tmp/chat-cpp"
+  for language in c cpp; do
+    same "chat.$language" "$(talks "$tmp/chat-$language" "$model")" "$want_chat"
+    same "an error of chat.$language" "$("$tmp/chat-$language" "$model" 2>&1 || true)" "$no_template"
+  done
+fi
+if ! command -v npm >/dev/null; then
+  echo "skipped: chat.mjs: no npm"
+elif ! (cd "$tmp/examples" && npm install --ignore-scripts --no-audit --no-fund --prefer-offline --fetch-retries=1 \
+  --fetch-timeout=20000 "$(sed -nE 's/.*npm install (koffi@[0-9.]+)$/\1/p' chat.mjs)" >"$tmp/npm.log" 2>&1); then
+  echo "skipped: chat.mjs: npm cannot install koffi: $(grep -m 1 'npm error' "$tmp/npm.log")"
+else
+  same "chat.mjs" "$(talks node "$tmp/examples/chat.mjs" "$model")" "$want_chat"
+  same "an error of chat.mjs" "$(node "$tmp/examples/chat.mjs" "$model" 2>&1 || true)" "$no_template"
+fi
 
 # ---- Python, by ctypes
 same "chat.py" "$(python3 "$tmp/examples/chat.py" "$model" "$prompt" 24)" "$want"

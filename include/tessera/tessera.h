@@ -106,7 +106,7 @@ typedef struct tessera_runtime_options {
   uint32_t flags;          /* TESSERA_RUNTIME_... */
   int32_t thread_priority; /* TESSERA_PRIORITY_... */
   const char* thread_cpus; /* CPUs that the threads may use, such as "0-3,8"; NULL: those of the caller */
-  uint64_t memory_budget;  /* bytes of all models and sessions, at most; 0: no limit */
+  uint64_t memory_budget;  /* bytes of all models, adapters and sessions, at most; 0: no limit */
 } tessera_runtime_options;
 enum { TESSERA_RUNTIME_PIN_THREADS = 1 /* each thread stays on a CPU of its own */ };
 
@@ -136,8 +136,8 @@ typedef struct tessera_device_info {
  * Errors: LIMIT (`room` is too small). */
 TESSERA_API tessera_status tessera_runtime_find_devices(tessera_runtime* runtime, char* buffer, uint64_t room,
                                                         uint64_t* needed, tessera_error* error);
-/* A. The bytes that models and sessions of this runtime have now, as counted for its memory_budget: all parts of their
- * plans but weights that are used in mapped files. */
+/* A. The bytes that models, adapters and sessions of this runtime have now, as counted for its memory_budget: all parts
+ * of their plans but weights that are used in mapped files; also the files of tessera_model_open_reader(). */
 TESSERA_API uint64_t tessera_runtime_memory(tessera_runtime* runtime);
 /* A. The number of devices of this machine. Looks for them first, as tessera_runtime_find_devices() does. */
 TESSERA_API int64_t tessera_runtime_device_count(tessera_runtime* runtime);
@@ -367,12 +367,12 @@ TESSERA_API tessera_status tessera_adapter_open_lora(tessera_model* model, const
 TESSERA_API tessera_status tessera_adapter_open_control_vector(tessera_model* model, const char* path,
                                                                int64_t first_layer, int64_t last_layer,
                                                                tessera_adapter** adapter, tessera_error* error);
-/* S. Allocates the planned memory and fills it. A second call does nothing. Errors: OUT_OF_MEMORY (also beyond the
- * runtime's budget); IO; FORMAT (a value is not finite). */
+/* S. Allocates the planned memory and fills it. The model must be loaded. A second call does nothing. Errors:
+ * INVALID_ARGUMENT; OUT_OF_MEMORY (also beyond the runtime's budget); IO; FORMAT (a value is not finite). */
 TESSERA_API tessera_status tessera_adapter_load(tessera_adapter* adapter, tessera_error* error);
-/* A */
+/* A. Adds a reference and returns the adapter. NULL is allowed. */
 TESSERA_API tessera_adapter* tessera_adapter_retain(tessera_adapter* adapter);
-/* A */
+/* A. Gives a reference back. NULL is allowed. */
 TESSERA_API void tessera_adapter_release(tessera_adapter* adapter);
 
 /* ---- Session: the memory of some sequences of a model, and their computation ---- */

@@ -77,11 +77,13 @@ tessera_status tessera_adapter_open_control_vector(tessera_model* model, const c
 tessera_status tessera_adapter_load(tessera_adapter* adapter, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(adapter, "adapter"));
-    if (adapter->adapter->is_loaded()) return {};
-    TESSERA_ASSIGN(auto memory,
-                   capi::BudgetShare::take(adapter->model->runtime->budget,
-                                           capi::counted_bytes(adapter->adapter->planned_memory()), "adapter"));
-    TESSERA_TRY(adapter->adapter->load());
+    const tessera_model& model = *adapter->model;
+    if (!model.is_loaded) return fail(ErrorCode::invalid_argument, "model: call tessera_model_load() first");
+    Adapter& to_load = *adapter->adapter;
+    if (to_load.is_loaded()) return {};
+    TESSERA_ASSIGN(auto memory, capi::BudgetShare::take(model.runtime->budget,
+                                                        capi::counted_bytes(to_load.planned_memory()), "adapter"));
+    TESSERA_TRY(to_load.load());
     adapter->memory = std::move(memory);
     return {};
   });

@@ -132,7 +132,7 @@ tessera_status tessera_template_open(const tessera_model* model, const char* sou
                                      tessera_template** created, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(model, "model"));
-    if (created == nullptr) return fail(ErrorCode::invalid_argument, "created: is NULL");
+    TESSERA_TRY(capi::require_pointer(created, "created"));
     TESSERA_TRY(check_flags(flags, TESSERA_TEMPLATE_FOR_TOOLS));
     std::string chosen;
     if (source == nullptr) {

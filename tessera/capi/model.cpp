@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "tessera/capi/boundary.h"
 #include "tessera/capi/objects.h"
@@ -52,8 +53,7 @@ Result<std::unique_ptr<ModelFiles>> read_files(const tessera_reader& source, con
   TESSERA_TRY(capi::require_pointer(source.read, "reader->read"));
   const int64_t n_bytes = source.file_size(source.user);
   if (n_bytes < 0) return fail(ErrorCode::io, "{}: its reader cannot tell the size: {}", name, n_bytes);
-  TESSERA_ASSIGN(model.file,
-                 capi::BudgetShare::take(model.runtime->budget, static_cast<uint64_t>(n_bytes), "the model's file"));
+  TESSERA_ASSIGN(model.file, capi::BudgetShare::take(model.runtime->budget, static_cast<uint64_t>(n_bytes), name));
   const auto read = [&](uint64_t offset, std::span<std::byte> into) -> Result<> {
     const int32_t failure = source.read(source.user, offset, into.data(), into.size());
     if (failure == 0) return {};

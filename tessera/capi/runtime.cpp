@@ -67,7 +67,7 @@ void tessera_runtime_options_init(tessera_runtime_options* options, size_t size)
 tessera_status tessera_runtime_create(const tessera_runtime_options* options, tessera_runtime** runtime,
                                       tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
-    if (runtime == nullptr) return fail(ErrorCode::invalid_argument, "runtime: is NULL");
+    TESSERA_TRY(capi::require_pointer(runtime, "runtime"));
     TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kRuntimeDefaults, "options"));
     TESSERA_ASSIGN(const ThreadPoolOptions threads, thread_options(wanted));
     auto created = std::make_unique<tessera_runtime>(wanted.memory_budget);
@@ -105,7 +105,7 @@ tessera_status tessera_runtime_device_info(tessera_runtime* runtime, int64_t ind
                                            tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(runtime, "runtime"));
-    if (info == nullptr) return fail(ErrorCode::invalid_argument, "info: is NULL");
+    TESSERA_TRY(capi::require_pointer(info, "info"));
     TESSERA_TRY(capi::require_size(info->size, "info"));
     const auto devices = runtime->registry->devices();
     if (index < 0 || index >= std::ssize(devices))

@@ -109,6 +109,27 @@ TEST_F(CapiAdapter, ControlVectorsAreAddedInTheirLayers) {
   EXPECT_EQ(none, nullptr);
 }
 
+// The memory of adapters counts for the runtime's budget once, when they are loaded.
+TEST_F(CapiAdapter, TakesItsShareOfTheBudget) {
+  const uint64_t before = tessera_runtime_memory(runtime_.get());
+  AdapterHandle adapter = open_lora(1, false);
+  EXPECT_EQ(tessera_runtime_memory(runtime_.get()), before);
+  EXPECT_SUCCESS(tessera_adapter_load(adapter.get(), error));
+  EXPECT_SUCCESS(tessera_adapter_load(adapter.get(), error));
+  const uint64_t with_adapter = tessera_runtime_memory(runtime_.get());
+  uint64_t n_bytes = 0;
+  for (const MemoryPart& part : adapter->adapter->allocated_memory()) n_bytes += part.bytes;
+  EXPECT_EQ(with_adapter, before + n_bytes);
+  SessionHandle session = create({adapter.get()});
+  uint64_t of_session = 0;
+  for (const MemoryPart& part : session->session->allocated_memory().parts)
+    if (part.kind != MemoryPart::Kind::weights) of_session += part.bytes;
+  EXPECT_EQ(tessera_runtime_memory(runtime_.get()), with_adapter + of_session);
+  session.reset();
+  adapter.reset();
+  EXPECT_EQ(tessera_runtime_memory(runtime_.get()), before);
+}
+
 // In any order: an adapter keeps its model, a session its adapters.
 TEST_F(CapiAdapter, ReferencesKeepObjects) {
   AdapterHandle adapter = open_lora(1);
@@ -157,7 +178,10 @@ TEST_F(CapiAdapter, WrongArgumentsAreRefused) {
   EXPECT_STATUS(tessera_adapter_load(nullptr, error), TESSERA_INVALID_ARGUMENT, "adapter: is NULL");
   EXPECT_STATUS(tessera_adapter_load(as_handle<tessera_adapter>(model_.get()), error), TESSERA_INVALID_ARGUMENT,
                 "adapter: is a handle of another kind");
-  EXPECT_EQ(none, nullptr);
+  const ModelHandle unloaded = open_story(runtime_.get(), false);
+  EXPECT_SUCCESS(tessera_adapter_open_lora(unloaded.get(), lora.c_str(), &none, error));
+  const AdapterHandle of_unloaded(none, tessera_adapter_release);
+  EXPECT_STATUS(tessera_adapter_load(none, error), TESSERA_INVALID_ARGUMENT, "model: call tessera_model_load() first");
 }
 
 TEST_F(CapiAdapter, SessionsRefuseWhatTheyCannotUse) {

@@ -178,6 +178,7 @@ TEST(CapiReader, ModelsAreReadByCallbacks) {
   const RuntimeHandle runtime = create_runtime_handle();
   const ModelHandle of_file = open_story(runtime.get());
   const std::vector<float> want = logits_of_prompt(of_file.get());
+  const uint64_t before = tessera_runtime_memory(runtime.get());
   for (const int32_t mode : {TESSERA_LOAD_MAP, TESSERA_LOAD_READ}) {
     MemoryFile file(read_all(story_model()));
     tessera_model_options options;
@@ -186,8 +187,9 @@ TEST(CapiReader, ModelsAreReadByCallbacks) {
     tessera_model* opened = nullptr;
     const tessera_reader reader = file.reader();
     EXPECT_SUCCESS(tessera_model_open_reader(runtime.get(), &reader, "a story", &options, &opened, error));
-    const ModelHandle model(opened, tessera_model_release);
+    ModelHandle model(opened, tessera_model_release);
     EXPECT_EQ(file.n_read, file.bytes.size());
+    EXPECT_EQ(tessera_runtime_memory(runtime.get()), before + file.bytes.size());
     file.bytes.assign(file.bytes.size(), 'x');  // not needed any more
     EXPECT_SUCCESS(tessera_model_load(opened, nullptr, nullptr, nullptr, error));
     EXPECT_EQ(logits_of_prompt(opened), want);
@@ -196,7 +198,25 @@ TEST(CapiReader, ModelsAreReadByCallbacks) {
     info.size = sizeof info;
     EXPECT_SUCCESS(tessera_model_tensor_info(opened, 0, &info, error));
     EXPECT_EQ(std::string(info.file), "a story");
+    model.reset();
+    EXPECT_EQ(tessera_runtime_memory(runtime.get()), before);
   }
+}
+
+TEST(CapiReader, FilesBeyondTheBudgetAreNotRead) {
+  MemoryFile file(read_all(story_model()));
+  tessera_runtime_options options;
+  tessera_runtime_options_init(&options, sizeof options);
+  options.memory_budget = file.bytes.size() - 1;
+  tessera_runtime* created = nullptr;
+  EXPECT_SUCCESS(tessera_runtime_create(&options, &created, error));
+  const RuntimeHandle runtime(created, tessera_runtime_release);
+  const tessera_reader reader = file.reader();
+  tessera_model* model = nullptr;
+  EXPECT_STATUS(tessera_model_open_reader(created, &reader, "a story", nullptr, &model, error), TESSERA_OUT_OF_MEMORY,
+                "a story: takes ");
+  EXPECT_EQ(file.n_read, 0u);
+  EXPECT_EQ(tessera_runtime_memory(created), 0u);
 }
 
 TEST(CapiReader, WhatFailsIsReported) {

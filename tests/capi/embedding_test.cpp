@@ -1,4 +1,5 @@
 // Vectors of texts and scores of documents.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -181,6 +182,23 @@ TEST_F(CapiEmbedding, ScoresAreThoseOfTheRankHead) {
                 TESSERA_UNSUPPORTED, "no rank head");
 }
 
+// The memory of the session counts while it runs.
+TEST_F(CapiEmbedding, TakesItsShareOfTheBudget) {
+  const uint64_t before = tessera_runtime_memory(runtime_.get());
+  struct Seen {
+    tessera_runtime* runtime;
+    uint64_t most = 0;
+  } seen{runtime_.get()};
+  const auto visit = [](void* user, uint64_t, const float*, uint64_t) {
+    auto& to = *static_cast<Seen*>(user);
+    to.most = std::max(to.most, tessera_runtime_memory(to.runtime));
+    return 0;
+  };
+  EXPECT_SUCCESS(tessera_embed(model_.get(), texts_.data(), nullptr, 3, nullptr, visit, &seen, nullptr, error));
+  EXPECT_GT(seen.most, before + 1000);
+  EXPECT_EQ(tessera_runtime_memory(runtime_.get()), before);
+}
+
 TEST_F(CapiEmbedding, StopsOnRequest) {
   VectorKeeper keeper{.most = 2};
   const auto embed_all = [&](tessera_cancel* cancel, tessera_error* error) {
@@ -252,6 +270,7 @@ TEST_F(CapiEmbedding, RefusesWrongArguments) {
   refuse([](auto& o) { o.normalization = 4; }, TESSERA_INVALID_ARGUMENT, "normalization: 4, want 0 to 3");
   refuse([](auto& o) { o.normalization = -1; }, TESSERA_INVALID_ARGUMENT, "normalization: -1");
   refuse([](auto& o) { o.n_threads = -1; }, TESSERA_INVALID_ARGUMENT, "n_threads: -1");
+  refuse([](auto& o) { o.n_threads = 3; }, TESSERA_INVALID_ARGUMENT, "n_threads: 3, want 0 to those of the runtime, 2");
   refuse([](auto& o) { o.n_ctx = -1; }, TESSERA_INVALID_ARGUMENT, "n_ctx: -1");
   refuse([](auto& o) { o.n_ubatch = -1; }, TESSERA_INVALID_ARGUMENT, "n_ubatch: -1");
   refuse([](auto& o) { o.n_ubatch = 65537; }, TESSERA_INVALID_ARGUMENT, "n_ubatch: 65537, want 0 to 65536");

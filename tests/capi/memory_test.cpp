@@ -189,7 +189,7 @@ TEST(CapiMemory, FilesOfReadersCount) {
   }
   const RuntimeHandle small = create_with_budget(file.size() - 1);
   EXPECT_STATUS(tessera_model_open_reader(small.get(), &reader, "a story", nullptr, &opened, error),
-                TESSERA_OUT_OF_MEMORY, "the model's file: takes ");
+                TESSERA_OUT_OF_MEMORY, "a story: takes ");
 }
 
 TEST(CapiMemory, SessionsOfEmbeddingsCount) {

@@ -183,12 +183,16 @@ TEST_F(CapiSteps, RetainedHandlesStay) {
   tessera_model* model = model_.release();
   tessera_cancel* cancel = nullptr;
   EXPECT_SUCCESS(tessera_cancel_create(&cancel, error));
+  tessera_generation* generation = nullptr;
+  EXPECT_SUCCESS(tessera_generation_create(session, sampler, 0, nullptr, &generation, error));
+  EXPECT_EQ(tessera_generation_retain(generation), generation);
   EXPECT_EQ(tessera_model_retain(model), model);
   EXPECT_EQ(tessera_session_retain(session), session);
   EXPECT_EQ(tessera_sampler_retain(sampler), sampler);
   EXPECT_EQ(tessera_cancel_retain(cancel), cancel);
   // The first release leaves everything as it was, the second one frees it: sanitizers see a use after it, and leaks.
   for (int n_left = 1; n_left >= 0; --n_left) {
+    tessera_generation_release(generation);
     tessera_sampler_release(sampler);
     tessera_session_release(session);
     tessera_cancel_release(cancel);
@@ -201,6 +205,10 @@ TEST_F(CapiSteps, RetainedHandlesStay) {
     const int32_t token = 5;
     EXPECT_SUCCESS(tessera_session_append(session, 0, &token, 1, TESSERA_WANTS_OUTPUT, nullptr, error));
     EXPECT_NE(tessera_session_output(session, 0, nullptr), nullptr);
+    EXPECT_SUCCESS(tessera_generation_start(generation, &token, 1, nullptr, error));
+    tessera_generated next{};
+    EXPECT_SUCCESS(tessera_generation_next(generation, &next, nullptr, error));
+    EXPECT_GE(next.token, 0);
   }
 }
 

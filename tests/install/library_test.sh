@@ -90,6 +90,38 @@ if cmake -S "$tmp/examples" -B "$tmp/other" "-Dtessera_DIR=$config" >/dev/null 2
 same "an error of simple.c" "$("$tmp/build/simple" /no/such/file x 2>&1 || true)" \
   "error: /no/such/file: cannot open: No such file or directory"
 
+# ---- the other examples in C
+tessera() {
+  "$tmp/prefix/bin/tessera" "$@" -q -m "$model" 2>/dev/null
+}
+for example in embed batch grammar state; do
+  cc -std=c99 -Wall -Wextra -Wpedantic -Werror "$tmp/examples/$example.c" "-I$tmp/prefix/include" "$library" \
+    -o "$tmp/$example" || fail "$example.c"
+done
+texts=("Once upon a time" "Once upon a day" "The dog ran home")
+similarities=$(printf '%s\n' "${texts[@]}" | tessera embed --embd-output-format raw | awk '
+  NR == 1 { split($0, first) }
+  NR > 1 { sum = 0; for (i = 1; i <= NF; ++i) sum += first[i] * $i; printf "%.4f\n", sum }')
+[ "$(wc -l <<<"$similarities")" = 2 ] || fail "tessera embed: '$similarities'"
+same "embed.c" "$("$tmp/embed" "$model" "${texts[@]}")" "$(paste -d' ' <(echo "$similarities") \
+  <(printf '%s\n' "${texts[@]:1}"))"
+prompts=("Once upon a time" "One day" "The dog" "Tom and Lily" "A big bird" "It was dark" "Mom said")
+fork=", there was a cat"
+same "batch.c" "$("$tmp/batch" "$model" 16 "$fork" "${prompts[@]}")" \
+  "$(for text in "${prompts[@]}" "${prompts[0]}$fork"; do tessera run -p "$text" -n 16 --temp 0 --echo; done)"
+schema='{"type": "object", "properties": {"age": {"type": "integer", "maximum": 99}}, "required": ["age"],
+  "additionalProperties": false}'
+json=$("$tmp/grammar" "$model" "$schema" "Tom is three." 64)
+same "grammar.c" "$json" "$(tessera run -j "$schema" -p "Tom is three." -n 64 --temp 0)"
+python3 -c 'import json, sys; assert json.loads(sys.argv[1])["age"] <= 99' "$json" || fail "grammar.c: '$json'"
+# The first run saves a state, the second one restores it.
+for words in "" "restored 6 tokens"; do
+  same "state.c ($words)" "$("$tmp/state" "$model" "$tmp/prompt.state" "$prompt" 24 2>"$tmp/words")" "$want"
+  same "the words of state.c" "$(cat "$tmp/words")" "$words"
+done
+same "an error of state.c" "$("$tmp/state" "$model" "$model" "$prompt" 24 2>&1 || true)" \
+  "error: $model: state: not a saved state of tessera"
+
 # ---- conversations from C, C++ and Node.js: what "tessera chat" answers
 # Messages with what JSON writes in another way, and a reply of several lines.
 chat_template="{% for m in messages %}{{ m.content }} {% endfor %}"

@@ -79,7 +79,7 @@ TESSERA_API const char* tessera_build_info(void);
 /* A. The name of a status, such as "out of memory"; "unknown status" for other numbers. Valid forever. */
 TESSERA_API const char* tessera_status_name(tessera_status status);
 
-/* ---- Runtime: devices and settings that models share ---- */
+/* ---- Runtime: devices, threads and memory that models share ---- */
 
 typedef struct tessera_runtime tessera_runtime;
 
@@ -88,13 +88,27 @@ enum { TESSERA_LOG_ERROR = 1, TESSERA_LOG_WARNING = 2, TESSERA_LOG_INFO = 3 };
 /* A line of the log, without line feed. Called from any thread, one call at a time for a runtime. */
 typedef void (*tessera_log_function)(void* user, int32_t level, const char* text);
 
+/* Priorities of threads */
+enum {
+  TESSERA_PRIORITY_NORMAL = 0,
+  TESSERA_PRIORITY_LOW = 1,
+  TESSERA_PRIORITY_MEDIUM = 2,
+  TESSERA_PRIORITY_HIGH = 3,
+  TESSERA_PRIORITY_REALTIME = 4
+};
+
 typedef struct tessera_runtime_options {
   uint32_t size;
-  int32_t n_threads;        /* threads of each session; 0: one for each core that may be used */
+  int32_t n_threads;        /* of each session, the caller included; 0: one for each core */
   const char* isa;          /* instruction set of the CPU, such as "avx2"; NULL: the best one */
   tessera_log_function log; /* NULL: no log */
   void* log_user;
+  uint32_t flags;          /* TESSERA_RUNTIME_... */
+  int32_t thread_priority; /* TESSERA_PRIORITY_... */
+  const char* thread_cpus; /* CPUs that the threads may use, such as "0-3,8"; NULL: those of the caller */
+  uint64_t memory_budget;  /* bytes of all models and sessions, at most; 0: no limit */
 } tessera_runtime_options;
+enum { TESSERA_RUNTIME_PIN_THREADS = 1 /* each thread stays on a CPU of its own */ };
 
 /* A. Sets the defaults. `size` is sizeof(tessera_runtime_options). */
 TESSERA_API void tessera_runtime_options_init(tessera_runtime_options* options, size_t size);
@@ -117,7 +131,15 @@ typedef struct tessera_device_info {
   uint64_t total_bytes, free_bytes; /* of its memory; free when the call was made */
 } tessera_device_info;
 
-/* A. The number of devices of this machine. Looks for them once, which may load drivers. */
+/* A. Looks for the devices of this machine, which may load drivers. Later calls do not look again. Writes a line of
+ * text for each plugin or driver that cannot be used, with the reason. *needed gets the bytes of the text with its NUL.
+ * Errors: LIMIT (`room` is too small). */
+TESSERA_API tessera_status tessera_runtime_find_devices(tessera_runtime* runtime, char* buffer, uint64_t room,
+                                                        uint64_t* needed, tessera_error* error);
+/* A. The bytes that models and sessions of this runtime have now, as counted for its memory_budget: all parts of their
+ * plans but weights that are used in mapped files. */
+TESSERA_API uint64_t tessera_runtime_memory(tessera_runtime* runtime);
+/* A. The number of devices of this machine. Looks for them first, as tessera_runtime_find_devices() does. */
 TESSERA_API int64_t tessera_runtime_device_count(tessera_runtime* runtime);
 /* A. Describes a device. info->size must be set. Errors: INVALID_ARGUMENT (no such device). */
 TESSERA_API tessera_status tessera_runtime_device_info(tessera_runtime* runtime, int64_t index,
@@ -175,8 +197,9 @@ TESSERA_API void tessera_model_options_init(tessera_model_options* options, size
 TESSERA_API tessera_status tessera_model_open(tessera_runtime* runtime, const char* path,
                                               const tessera_model_options* options, tessera_model** model,
                                               tessera_error* error);
-/* S. Allocates the planned memory and fills it. A second call does nothing. progress and cancel may be NULL.
- * Errors: OUT_OF_MEMORY, IO, FORMAT (with TESSERA_MODEL_CHECK_TENSORS), CANCELLED. */
+/* S. Allocates the planned memory and fills it, with threads that end with the call. A second call does nothing.
+ * progress and cancel may be NULL. Errors: OUT_OF_MEMORY (also beyond the runtime's budget), IO, FORMAT (with
+ * TESSERA_MODEL_CHECK_TENSORS), CANCELLED. */
 TESSERA_API tessera_status tessera_model_load(tessera_model* model, tessera_progress_function progress, void* user,
                                               tessera_cancel* cancel, tessera_error* error);
 /* A. 1 after tessera_model_load(), else 0. */
@@ -296,7 +319,7 @@ typedef struct tessera_session_options {
   int64_t n_ubatch;       /* tokens that are computed at once, at most; 0: 512 */
   int64_t n_outputs;      /* rows of logits or embeddings of a decode, at most; 0: 1 */
   int32_t n_sequences;    /* sequences are numbered from 0; 0: 1 */
-  int32_t n_threads;      /* 0: those of the runtime */
+  int32_t n_threads;      /* at most those of the runtime; 0: as many */
   int32_t type_k, type_v; /* TESSERA_CACHE_... */
   int32_t n_checkpoints;  /* of recurrent states */
 } tessera_session_options;
@@ -305,6 +328,7 @@ enum { TESSERA_SESSION_EMBEDDINGS = 1 /* rows are embeddings instead of logits *
 /* A */
 TESSERA_API void tessera_session_options_init(tessera_session_options* options, size_t size);
 
+/* Parts of plans */
 enum { TESSERA_MEMORY_WEIGHTS = 0, TESSERA_MEMORY_CACHE = 1, TESSERA_MEMORY_COMPUTE = 2, TESSERA_MEMORY_OUTPUT = 3 };
 /* Does not grow. */
 typedef struct tessera_memory_part {
@@ -314,18 +338,54 @@ typedef struct tessera_memory_part {
   int32_t reserved;
   uint64_t n_bytes;
 } tessera_memory_part;
+/* S, for the model. The memory that tessera_model_load() will take. Allocates none of it. *needed gets the number of
+ * parts. Errors: LIMIT (`room` parts are too few). */
+TESSERA_API tessera_status tessera_model_plan(tessera_model* model, tessera_memory_part* parts, uint64_t room,
+                                              uint64_t* needed, tessera_error* error);
 /* S, for the model. The memory that a session will take, with that of the model. Allocates none of it. *needed gets the
  * number of parts. Errors: INVALID_ARGUMENT, UNSUPPORTED; LIMIT (`room` parts are too few). */
 TESSERA_API tessera_status tessera_session_plan(tessera_model* model, const tessera_session_options* options,
                                                 tessera_memory_part* parts, uint64_t room, uint64_t* needed,
                                                 tessera_error* error);
-/* S, for the model, which must be loaded. Creates a session. Errors: as tessera_session_plan(); OUT_OF_MEMORY. */
+typedef struct tessera_fit_options {
+  uint32_t size;
+  uint32_t flags;        /* TESSERA_FIT_... */
+  uint64_t margin_bytes; /* left free on each device, on the CPU at most 1/16 of its free memory; 0: 1 GiB */
+  int64_t least_ctx;     /* the context shrinks to this at most, if the session's n_ctx is 0; 0: 4096 */
+} tessera_fit_options;
+enum { TESSERA_FIT_UBATCH = 1 /* n_ubatch may shrink, too */ };
+
+/* A */
+TESSERA_API void tessera_fit_options_init(tessera_fit_options* options, size_t size);
+/* S, for the model, which must not be loaded yet. Moves layers from devices to the CPU, and sets n_ctx, n_ubatch,
+ * type_k and type_v of `session`, so that model and session fit in the free memory of the devices, and in the runtime's
+ * budget. An n_ctx that is not 0 stays. Only a budget leads to a smaller n_ubatch without TESSERA_FIT_UBATCH, to a
+ * cache of Q8_0, or to a context below least_ctx, tried in this order. The log has a line on settings that differ from
+ * those that were asked for, with TESSERA_LOG_INFO. options: NULL for the defaults. Errors: OUT_OF_MEMORY (no plan
+ * fits: both numbers are in the text); those of tessera_session_plan(). */
+TESSERA_API tessera_status tessera_model_fit(tessera_model* model, tessera_session_options* session,
+                                             const tessera_fit_options* options, tessera_error* error);
+/* S, for the model, which must be loaded. Creates a session. Errors: as tessera_session_plan(); OUT_OF_MEMORY (also
+ * beyond the runtime's budget). */
 TESSERA_API tessera_status tessera_session_create(tessera_model* model, const tessera_session_options* options,
                                                   tessera_session** session, tessera_error* error);
 /* A */
 TESSERA_API tessera_session* tessera_session_retain(tessera_session* session);
 /* A */
 TESSERA_API void tessera_session_release(tessera_session* session);
+typedef struct tessera_session_info {
+  uint32_t size;
+  uint32_t flags;    /* TESSERA_SESSION_... */
+  int64_t n_ctx;     /* tokens over all sequences */
+  int64_t n_ubatch;  /* tokens that are computed at once, at most */
+  int64_t n_outputs; /* rows of a decode, at most */
+  int64_t n_row;     /* values of a row */
+  int32_t n_sequences;
+  int32_t n_threads;
+} tessera_session_info;
+/* A. The settings of a session, defaults included. info->size must be set. */
+TESSERA_API tessera_status tessera_session_info_get(const tessera_session* session, tessera_session_info* info,
+                                                    tessera_error* error);
 /* A. The context in tokens, over all sequences. */
 TESSERA_API int64_t tessera_session_n_ctx(const tessera_session* session);
 /* S. The memory that the session has, in the form of tessera_session_plan(), which it equals. */

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <ranges>
 
 namespace tessera::capi {
 
@@ -64,6 +65,13 @@ Result<> write_text(std::string_view text, char* to, uint64_t room, uint64_t* ne
   std::copy_n(text.data(), text.size(), to);
   to[text.size()] = '\0';
   return {};
+}
+
+std::vector<std::string> split_names(std::string_view text, char separator) {
+  std::vector<std::string> names;
+  for (const auto part : std::views::split(text, separator))
+    if (!part.empty()) names.emplace_back(part.begin(), part.end());
+  return names;
 }
 
 Result<std::string_view> read_text(const char* text, int64_t length, std::string_view name) {

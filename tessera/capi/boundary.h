@@ -5,8 +5,10 @@
 #include <cstring>
 #include <new>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "tessera/base/result.h"
 #include "tessera/tessera.h"
@@ -92,6 +94,9 @@ void copy_text(std::string_view text, std::span<char> to) noexcept;
 /// Writes a text with a NUL at its end to a buffer of a caller. *needed gets the bytes with the NUL. Errors: those of
 /// write_items().
 Result<> write_text(std::string_view text, char* to, uint64_t room, uint64_t* needed);
+
+/// The names of a list with separators. Empty names are left out.
+std::vector<std::string> split_names(std::string_view text, char separator);
 
 /// A text of a caller; length -1: up to its NUL. Errors: invalid_argument (NULL, or another negative length).
 Result<std::string_view> read_text(const char* text, int64_t length, std::string_view name);

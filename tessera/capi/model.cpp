@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "tessera/capi/boundary.h"
 #include "tessera/capi/objects.h"
+#include "tessera/capi/plans.h"
 
 using namespace tessera;
 using capi::guarded;
@@ -15,12 +15,6 @@ namespace {
 constexpr tessera_model_options kModelDefaults = {};
 constexpr uint32_t kKnownFlags = TESSERA_MODEL_LOCK_MEMORY | TESSERA_MODEL_CHECK_TENSORS | TESSERA_MODEL_NO_PACKING;
 
-std::vector<std::string> split_names(std::string_view text) {
-  std::vector<std::string> names;
-  for (const auto part : std::views::split(text, ',')) names.emplace_back(part.begin(), part.end());
-  return names;
-}
-
 Result<EngineOptions> engine_options(const tessera_model_options& wanted, const tessera_runtime& runtime) {
   if (wanted.load_mode != TESSERA_LOAD_MAP && wanted.load_mode != TESSERA_LOAD_READ)
     return fail(ErrorCode::invalid_argument, "load_mode: {}, want TESSERA_LOAD_MAP or _READ", wanted.load_mode);
@@ -29,13 +23,13 @@ Result<EngineOptions> engine_options(const tessera_model_options& wanted, const 
   if ((wanted.flags & ~kKnownFlags) != 0)
     return fail(ErrorCode::invalid_argument, "flags: {:#x}, known are {:#x}", wanted.flags, kKnownFlags);
   EngineOptions options;
-  if (wanted.devices != nullptr) options.placement.devices = split_names(wanted.devices);
+  if (wanted.devices != nullptr) options.placement.devices = capi::split_names(wanted.devices, ',');
   if (wanted.n_gpu_layers > 0) options.placement.n_gpu_layers = wanted.n_gpu_layers;
   options.load = wanted.load_mode == TESSERA_LOAD_MAP ? LoadMode::mmap : LoadMode::read;
   options.lock_memory = (wanted.flags & TESSERA_MODEL_LOCK_MEMORY) != 0;
   options.check_tensors = (wanted.flags & TESSERA_MODEL_CHECK_TENSORS) != 0;
   options.pack_weights = (wanted.flags & TESSERA_MODEL_NO_PACKING) == 0;
-  options.threads.n_threads = runtime.n_threads;
+  options.threads = runtime.thread_options;
   return options;
 }
 
@@ -84,11 +78,14 @@ tessera_status tessera_model_load(tessera_model* model, tessera_progress_functio
     TESSERA_TRY(capi::require(model, "model"));
     TESSERA_ASSIGN(const CancelToken* const token, capi::token_of(cancel));
     if (model->is_loaded) return {};
+    TESSERA_ASSIGN(auto memory, capi::BudgetShare::take(model->runtime->budget,
+                                                        capi::counted_bytes(model->engine->planned_memory()), "model"));
     TESSERA_TRY(model->engine->load([&](float share) {
       const bool goes_on = progress == nullptr || progress(user, share) == 0;
       return goes_on && (token == nullptr || !token->cancelled());
     }));
     for (const std::string& warning : model->engine->warnings()) model->runtime->log(TESSERA_LOG_WARNING, warning);
+    model->memory = std::move(memory);
     model->is_loaded = true;
     return {};
   });

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tessera/base/cancel.h"
+#include "tessera/capi/budget.h"
 #include "tessera/capi/handle.h"
 #include "tessera/engine/generate.h"
 #include "tessera/engine/loaded_model.h"
@@ -24,12 +25,13 @@ struct tessera_cancel : tessera::capi::Handle {
 
 struct tessera_runtime : tessera::capi::Handle {
   static constexpr auto kKind = tessera::capi::HandleKind::runtime;
-  tessera_runtime() : Handle(kKind) {}
+  explicit tessera_runtime(uint64_t memory_budget) : Handle(kKind), budget(memory_budget) {}
 
   void log(int32_t level, const std::string& text);
 
   std::shared_ptr<const tessera::Registry> registry;
-  int n_threads = 1;
+  tessera::capi::Budget budget;
+  tessera::ThreadPoolOptions thread_options;
   std::mutex log_mutex;  // one call at a time
   tessera_log_function log_function = nullptr;
   void* log_user = nullptr;
@@ -40,6 +42,7 @@ struct tessera_model : tessera::capi::Handle {
   explicit tessera_model(tessera_runtime* of) : Handle(kKind), runtime(of) {}
 
   tessera::capi::Reference<tessera_runtime> runtime;
+  tessera::capi::BudgetShare memory;        // of the weights
   std::shared_ptr<tessera::Engine> engine;  // freed before the runtime
   std::atomic<bool> is_loaded{false};
 };
@@ -49,6 +52,7 @@ struct tessera_session : tessera::capi::Handle {
   explicit tessera_session(tessera_model* of) : Handle(kKind), model(of) {}
 
   tessera::capi::Reference<tessera_model> model;
+  tessera::capi::BudgetShare memory;  // without that of the model
   std::unique_ptr<tessera::Session> session;
   tessera::Batch batch;  // reused
 };

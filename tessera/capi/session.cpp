@@ -2,72 +2,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "tessera/capi/boundary.h"
 #include "tessera/capi/objects.h"
+#include "tessera/capi/plans.h"
 
 using namespace tessera;
 using capi::guarded;
 using capi::guarded_value;
 
 namespace {
-
-constexpr tessera_session_options kSessionDefaults = {};
-
-constexpr std::array kCacheTypes = {DType::f16,  DType::f32,  DType::f16,  DType::bf16, DType::q8_0,
-                                    DType::q5_1, DType::q5_0, DType::q4_1, DType::q4_0, DType::iq4_nl};
-
-Result<DType> cache_type(int32_t type, std::string_view name) {
-  if (type < 0 || static_cast<size_t>(type) >= kCacheTypes.size())
-    return fail(ErrorCode::invalid_argument, "{}: {}, want a TESSERA_CACHE_ type, 0 to {}", name, type,
-                kCacheTypes.size() - 1);
-  return kCacheTypes[static_cast<size_t>(type)];
-}
-
-Result<SessionOptions> session_options(const tessera_model& model, const tessera_session_options* options) {
-  TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kSessionDefaults, "options"));
-  if ((wanted.flags & ~uint32_t{TESSERA_SESSION_EMBEDDINGS}) != 0)
-    return fail(ErrorCode::invalid_argument, "flags: {:#x}, known is {:#x}", wanted.flags, TESSERA_SESSION_EMBEDDINGS);
-  if (wanted.n_threads < 0) return fail(ErrorCode::invalid_argument, "n_threads: {}, want 0 or more", wanted.n_threads);
-  SessionOptions result;
-  result.n_ctx = wanted.n_ctx;
-  if (wanted.n_ubatch != 0) result.n_ubatch = wanted.n_ubatch;
-  if (wanted.n_sequences != 0) result.n_sequences = wanted.n_sequences;
-  if (wanted.n_outputs != 0) result.n_outputs = wanted.n_outputs;
-  result.embeddings = (wanted.flags & TESSERA_SESSION_EMBEDDINGS) != 0;
-  result.n_checkpoints = wanted.n_checkpoints;
-  TESSERA_ASSIGN(result.type_k, cache_type(wanted.type_k, "type_k"));
-  TESSERA_ASSIGN(result.type_v, cache_type(wanted.type_v, "type_v"));
-  result.threads.n_threads = wanted.n_threads == 0 ? model.runtime->n_threads : wanted.n_threads;
-  return result;
-}
-
-int32_t kind_of(MemoryPart::Kind kind) {
-  switch (kind) {
-    case MemoryPart::Kind::weights:
-      return TESSERA_MEMORY_WEIGHTS;
-    case MemoryPart::Kind::cache:
-      return TESSERA_MEMORY_CACHE;
-    case MemoryPart::Kind::compute:
-      return TESSERA_MEMORY_COMPUTE;
-    case MemoryPart::Kind::output:
-      break;
-  }
-  return TESSERA_MEMORY_OUTPUT;
-}
-
-Result<> write_parts(const MemoryReport& report, tessera_memory_part* parts, uint64_t room, uint64_t* needed) {
-  std::vector<tessera_memory_part> found;
-  for (const MemoryPart& part : report.parts) {
-    tessera_memory_part& one = found.emplace_back();
-    capi::copy_text(part.device, one.device);
-    capi::copy_text(part.buffer, one.buffer);
-    one.kind = kind_of(part.kind);
-    one.n_bytes = part.bytes;
-  }
-  return capi::write_items(std::span<const tessera_memory_part>(found), parts, room, needed, "parts");
-}
 
 Result<> require_sequence(const tessera_session* session, int32_t sequence) {
   TESSERA_TRY(capi::require(session, "session"));
@@ -113,28 +57,18 @@ Result<> decode(tessera_session& session, std::span<const tessera_batch_token> t
 
 }  // namespace
 
-void tessera_session_options_init(tessera_session_options* options, size_t size) {
-  capi::write_sized(options, size, kSessionDefaults);
-}
-
-tessera_status tessera_session_plan(tessera_model* model, const tessera_session_options* options,
-                                    tessera_memory_part* parts, uint64_t room, uint64_t* needed, tessera_error* error) {
-  return guarded(error, [&]() -> Result<> {
-    TESSERA_TRY(capi::require(model, "model"));
-    TESSERA_ASSIGN(const SessionOptions wanted, session_options(*model, options));
-    TESSERA_ASSIGN(const MemoryReport report, Session::plan(*model->engine, wanted));
-    return write_parts(report, parts, room, needed);
-  });
-}
-
 tessera_status tessera_session_create(tessera_model* model, const tessera_session_options* options,
                                       tessera_session** session, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(model, "model"));
     if (session == nullptr) return fail(ErrorCode::invalid_argument, "session: is NULL");
     if (!model->is_loaded) return fail(ErrorCode::invalid_argument, "model: call tessera_model_load() first");
-    TESSERA_ASSIGN(const SessionOptions wanted, session_options(*model, options));
+    TESSERA_ASSIGN(const SessionOptions wanted, capi::session_options(*model, options));
+    TESSERA_ASSIGN(const MemoryReport report, Session::plan(*model->engine, wanted));
     auto created = std::make_unique<tessera_session>(model);
+    TESSERA_ASSIGN(created->memory,
+                   capi::BudgetShare::take(model->runtime->budget, capi::counted_session_bytes(*model->engine, report),
+                                           "session"));
     TESSERA_ASSIGN(created->session, Session::create(model->engine, wanted));
     if (const std::string_view warning = created->session->warning(); !warning.empty())
       model->runtime->log(TESSERA_LOG_WARNING, std::string(warning));
@@ -146,6 +80,27 @@ tessera_status tessera_session_create(tessera_model* model, const tessera_sessio
 tessera_session* tessera_session_retain(tessera_session* session) { return capi::retain(session); }
 void tessera_session_release(tessera_session* session) { capi::release(session); }
 
+tessera_status tessera_session_info_get(const tessera_session* session, tessera_session_info* info,
+                                        tessera_error* error) {
+  return guarded(error, [&]() -> Result<> {
+    TESSERA_TRY(capi::require(session, "session"));
+    if (info == nullptr) return fail(ErrorCode::invalid_argument, "info: is NULL");
+    TESSERA_TRY(capi::require_size(info->size, "info"));
+    const SessionOptions& options = session->session->options();
+    const ModelInfo& model = session->session->engine().model().info();
+    tessera_session_info found{};
+    found.flags = options.embeddings ? uint32_t{TESSERA_SESSION_EMBEDDINGS} : 0;
+    found.n_ctx = options.n_ctx;
+    found.n_ubatch = options.n_ubatch;
+    found.n_outputs = options.n_outputs;
+    found.n_row = options.embeddings ? model.n_embd : model.n_vocab;
+    found.n_sequences = options.n_sequences;
+    found.n_threads = options.threads.n_threads;
+    capi::write_sized(info, info->size, found);
+    return {};
+  });
+}
+
 int64_t tessera_session_n_ctx(const tessera_session* session) {
   return capi::is_handle(session) ? session->session->n_ctx() : 0;
 }
@@ -154,7 +109,7 @@ tessera_status tessera_session_memory(tessera_session* session, tessera_memory_p
                                       uint64_t* needed, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(session, "session"));
-    return write_parts(session->session->allocated_memory(), parts, room, needed);
+    return capi::write_parts(session->session->allocated_memory().parts, parts, room, needed);
   });
 }
 

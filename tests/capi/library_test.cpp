@@ -3,6 +3,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tessera/base/cpu_info.h"
 #include "tessera/capi/objects.h"
 #include "tests/capi/capi_support.h"
 
@@ -39,7 +40,7 @@ TEST(CapiLibrary, OptionsOfOtherSizesAreReadAndWritten) {
   tessera_runtime_release(runtime);
   longer.of_later_version = uint64_t{1} << 63;
   EXPECT_STATUS(tessera_runtime_create(&longer.options, &runtime, error), TESSERA_UNSUPPORTED,
-                "options: a member after byte 32 is set, which version 1.0.0 does not have");
+                "options: a member after byte 56 is set, which version 1.0.0 does not have");
   // A program of an earlier version has fewer members; the memory behind them is its own.
   tessera_runtime_options shorter;
   std::memset(&shorter, 0xff, sizeof shorter);
@@ -149,9 +150,64 @@ TEST(CapiRuntime, RefusesWrongOptions) {
                   "n_threads: " + std::to_string(n) + ", want 0 to 512");
   }
   options.n_threads = 1;
+  for (const int32_t priority : {-1, 5}) {
+    options.thread_priority = priority;
+    EXPECT_STATUS(tessera_runtime_create(&options, &runtime, error), TESSERA_INVALID_ARGUMENT,
+                  "thread_priority: " + std::to_string(priority) + ", want a TESSERA_PRIORITY_, 0 to 4");
+  }
+  options.thread_priority = TESSERA_PRIORITY_NORMAL;
+  options.flags = 2;
+  EXPECT_STATUS(tessera_runtime_create(&options, &runtime, error), TESSERA_INVALID_ARGUMENT,
+                "flags: 0x2, known is 0x1");
+  options.flags = 0;
+  options.thread_cpus = "all";
+  EXPECT_STATUS(tessera_runtime_create(&options, &runtime, error), TESSERA_INVALID_ARGUMENT, "thread_cpus: ");
+  options.thread_cpus = nullptr;
   options.isa = "none";
   EXPECT_STATUS(tessera_runtime_create(&options, &runtime, error), TESSERA_UNSUPPORTED, "none");
   EXPECT_EQ(runtime, nullptr);
+}
+
+TEST(CapiRuntime, ThreadsHaveTheOptionsOfTheProgram) {
+  tessera_runtime_options options;
+  tessera_runtime_options_init(&options, sizeof options);
+  const int cpu = thread_affinity().cpus().back();
+  const std::string cpus = std::to_string(cpu);
+  options.n_threads = 3;
+  options.thread_cpus = cpus.c_str();
+  options.flags = TESSERA_RUNTIME_PIN_THREADS;
+  constexpr Priority kWanted[] = {Priority::normal, Priority::low, Priority::medium, Priority::high,
+                                  Priority::realtime};
+  for (int32_t priority = 0; priority < 5; ++priority) {
+    options.thread_priority = priority;
+    tessera_runtime* runtime = nullptr;
+    EXPECT_SUCCESS(tessera_runtime_create(&options, &runtime, error));
+    EXPECT_EQ(runtime->thread_options.priority, kWanted[priority]);
+    EXPECT_EQ(runtime->thread_options.n_threads, 3);
+    EXPECT_EQ(runtime->thread_options.affinity, Affinity::strict);
+    EXPECT_EQ(runtime->thread_options.cpus.cpus(), std::vector<int>{cpu});
+    tessera_runtime_release(runtime);
+  }
+  tessera_runtime* runtime = nullptr;
+  EXPECT_SUCCESS(tessera_runtime_create(nullptr, &runtime, error));
+  EXPECT_EQ(runtime->thread_options.n_threads, default_thread_count());
+  EXPECT_EQ(runtime->thread_options.affinity, Affinity::shared);
+  EXPECT_TRUE(runtime->thread_options.cpus.empty());
+  tessera_runtime_release(runtime);
+}
+
+TEST(CapiRuntime, SaysWhyADeviceCannotBeUsed) {
+  const RuntimeHandle runtime = create_runtime_handle();
+  std::vector<char> notes(1 << 16, 'x');
+  uint64_t n = 0;
+  EXPECT_SUCCESS(tessera_runtime_find_devices(runtime.get(), notes.data(), notes.size(), &n, error));
+  std::string wanted;
+  for (const std::string& note : runtime->registry->notes()) wanted += wanted.empty() ? note : "\n" + note;
+  EXPECT_EQ(std::string(notes.data()), wanted);
+  EXPECT_EQ(n, wanted.size() + 1);
+  EXPECT_STATUS(tessera_runtime_find_devices(runtime.get(), notes.data(), n - 1, &n, error), TESSERA_LIMIT, "buffer: ");
+  EXPECT_STATUS(tessera_runtime_find_devices(nullptr, notes.data(), 9, &n, error), TESSERA_INVALID_ARGUMENT,
+                "runtime: is NULL");
 }
 
 TEST(CapiHandles, OtherHandlesAreRefused) {

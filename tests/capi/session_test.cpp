@@ -82,6 +82,40 @@ TEST_F(CapiSession, TakesTheMemoryOfItsPlan) {
   EXPECT_GT(total(other), total(planned));
 }
 
+TEST_F(CapiSession, TellsItsSettings) {
+  tessera_session_info info{};
+  info.size = sizeof info;
+  const SessionHandle plain = create_session_handle(model_.get());
+  EXPECT_SUCCESS(tessera_session_info_get(plain.get(), &info, error));
+  EXPECT_EQ(info.flags, 0u);
+  EXPECT_EQ(info.n_ctx, 2048);
+  EXPECT_EQ(info.n_ubatch, 512);
+  EXPECT_EQ(info.n_outputs, 1);
+  EXPECT_EQ(info.n_row, 512);
+  EXPECT_EQ(info.n_sequences, 1);
+  EXPECT_EQ(info.n_threads, 2);
+  tessera_session_options options = session_options();
+  options.flags = TESSERA_SESSION_EMBEDDINGS;
+  options.n_ctx = 300;
+  options.n_ubatch = 100;
+  options.n_outputs = 7;
+  options.n_sequences = 3;
+  options.n_threads = 1;
+  const SessionHandle other = create_session_handle(model_.get(), &options);
+  EXPECT_SUCCESS(tessera_session_info_get(other.get(), &info, error));
+  EXPECT_EQ(info.flags, uint32_t{TESSERA_SESSION_EMBEDDINGS});
+  EXPECT_EQ(info.n_ctx, 300);
+  EXPECT_EQ(info.n_ubatch, 100);
+  EXPECT_EQ(info.n_outputs, 7);
+  EXPECT_EQ(info.n_row, 64);
+  EXPECT_EQ(info.n_sequences, 3);
+  EXPECT_EQ(info.n_threads, 1);
+  EXPECT_STATUS(tessera_session_info_get(nullptr, &info, error), TESSERA_INVALID_ARGUMENT, "session: is NULL");
+  EXPECT_STATUS(tessera_session_info_get(other.get(), nullptr, error), TESSERA_INVALID_ARGUMENT, "info: is NULL");
+  info.size = 0;
+  EXPECT_STATUS(tessera_session_info_get(other.get(), &info, error), TESSERA_INVALID_ARGUMENT, "info: size is 0");
+}
+
 TEST_F(CapiSession, RefusesWrongOptions) {
   tessera_session* session = nullptr;
   const auto refuse = [&](auto change, tessera_status status, const std::string& text) {

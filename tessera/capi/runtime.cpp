@@ -1,0 +1,124 @@
+// tessera.h: runtimes and their devices.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "tessera/app/app.h"
+#include "tessera/base/cpu_info.h"
+#include "tessera/capi/boundary.h"
+#include "tessera/capi/objects.h"
+
+using namespace tessera;
+using capi::guarded;
+using capi::guarded_value;
+
+namespace {
+
+constexpr tessera_runtime_options kRuntimeDefaults = {};
+constexpr Priority kPriorities[] = {Priority::normal, Priority::low, Priority::medium, Priority::high,
+                                    Priority::realtime};
+
+int32_t kind_of(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::cpu:
+      return TESSERA_DEVICE_CPU;
+    case DeviceKind::gpu:
+      return TESSERA_DEVICE_GPU;
+    case DeviceKind::accelerator:
+      break;
+  }
+  return TESSERA_DEVICE_ACCELERATOR;
+}
+
+Result<ThreadPoolOptions> thread_options(const tessera_runtime_options& wanted) {
+  if (wanted.n_threads < 0 || wanted.n_threads > ThreadPool::kMaxThreads)
+    return fail(ErrorCode::invalid_argument, "n_threads: {}, want 0 to {}", wanted.n_threads, ThreadPool::kMaxThreads);
+  if (wanted.thread_priority < 0 || wanted.thread_priority >= std::ssize(kPriorities))
+    return fail(ErrorCode::invalid_argument, "thread_priority: {}, want a TESSERA_PRIORITY_, 0 to {}",
+                wanted.thread_priority, std::size(kPriorities) - 1);
+  if ((wanted.flags & ~uint32_t{TESSERA_RUNTIME_PIN_THREADS}) != 0)
+    return fail(ErrorCode::invalid_argument, "flags: {:#x}, known is {:#x}", wanted.flags, TESSERA_RUNTIME_PIN_THREADS);
+  ThreadPoolOptions options;
+  options.n_threads = wanted.n_threads == 0 ? default_thread_count() : wanted.n_threads;
+  options.priority = kPriorities[wanted.thread_priority];
+  if ((wanted.flags & TESSERA_RUNTIME_PIN_THREADS) != 0) options.affinity = Affinity::strict;
+  if (wanted.thread_cpus != nullptr) {
+    auto cpus = CpuMask::from_list(wanted.thread_cpus);
+    if (!cpus) return forward_error(cpus, "thread_cpus");
+    options.cpus = *cpus;
+  }
+  return options;
+}
+
+}  // namespace
+
+void tessera_runtime::log(int32_t level, const std::string& text) {
+  if (log_function == nullptr) return;
+  const std::lock_guard lock(log_mutex);
+  log_function(log_user, level, text.c_str());
+}
+
+void tessera_runtime_options_init(tessera_runtime_options* options, size_t size) {
+  capi::write_sized(options, size, kRuntimeDefaults);
+}
+
+tessera_status tessera_runtime_create(const tessera_runtime_options* options, tessera_runtime** runtime,
+                                      tessera_error* error) {
+  return guarded(error, [&]() -> Result<> {
+    if (runtime == nullptr) return fail(ErrorCode::invalid_argument, "runtime: is NULL");
+    TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kRuntimeDefaults, "options"));
+    TESSERA_ASSIGN(const ThreadPoolOptions threads, thread_options(wanted));
+    auto created = std::make_unique<tessera_runtime>(wanted.memory_budget);
+    TESSERA_ASSIGN(created->registry, create_registry(wanted.isa == nullptr ? "" : wanted.isa));
+    created->thread_options = threads;
+    created->log_function = wanted.log;
+    created->log_user = wanted.log_user;
+    *runtime = created.release();
+    return {};
+  });
+}
+
+tessera_status tessera_runtime_find_devices(tessera_runtime* runtime, char* buffer, uint64_t room, uint64_t* needed,
+                                            tessera_error* error) {
+  return guarded(error, [&]() -> Result<> {
+    TESSERA_TRY(capi::require(runtime, "runtime"));
+    runtime->registry->devices();
+    return capi::write_text(fmt::format("{}", fmt::join(runtime->registry->notes(), "\n")), buffer, room, needed);
+  });
+}
+
+uint64_t tessera_runtime_memory(tessera_runtime* runtime) {
+  return capi::is_handle(runtime) ? runtime->budget.used() : 0;
+}
+
+tessera_runtime* tessera_runtime_retain(tessera_runtime* runtime) { return capi::retain(runtime); }
+void tessera_runtime_release(tessera_runtime* runtime) { capi::release(runtime); }
+
+int64_t tessera_runtime_device_count(tessera_runtime* runtime) {
+  return guarded_value<int64_t>(
+      0, [&]() -> int64_t { return capi::is_handle(runtime) ? std::ssize(runtime->registry->devices()) : 0; });
+}
+
+tessera_status tessera_runtime_device_info(tessera_runtime* runtime, int64_t index, tessera_device_info* info,
+                                           tessera_error* error) {
+  return guarded(error, [&]() -> Result<> {
+    TESSERA_TRY(capi::require(runtime, "runtime"));
+    if (info == nullptr) return fail(ErrorCode::invalid_argument, "info: is NULL");
+    TESSERA_TRY(capi::require_size(info->size, "info"));
+    const auto devices = runtime->registry->devices();
+    if (index < 0 || index >= std::ssize(devices))
+      return fail(ErrorCode::invalid_argument, "index: {}, there are {} devices", index, devices.size());
+    const Device& device = *devices[static_cast<size_t>(index)];
+    const DeviceMemory memory = device.memory();
+    tessera_device_info found{};
+    found.kind = kind_of(device.kind());
+    capi::copy_text(device.name(), found.name);
+    capi::copy_text(device.description(), found.description);
+    found.total_bytes = memory.total_bytes;
+    found.free_bytes = memory.free_bytes;
+    capi::write_sized(info, info->size, found);
+    return {};
+  });
+}

@@ -1,0 +1,157 @@
+// Allocations that fail: each call of operator new in turn, once or from then on. Every function of tessera.h then
+// returns a status, and its objects stay usable.
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <new>
+
+#include "tests/capi/capi_support.h"
+
+namespace {
+
+// Calls of operator new until one fails; negative: none fails.
+std::atomic<int64_t> n_until_failure{-1};
+std::atomic<bool> fails_once{true};
+std::atomic<int64_t> n_allocations{0};
+
+bool fails_now() {
+  ++n_allocations;
+  if (n_until_failure.load() < 0) return false;
+  const int64_t left = n_until_failure.fetch_sub(1);
+  if (left > 0) return false;
+  if (!fails_once) n_until_failure = 0;
+  return left == 0;
+}
+
+void* allocate(size_t n, size_t alignment) {
+  if (fails_now()) throw std::bad_alloc();
+  void* memory = alignment <= alignof(std::max_align_t)
+                     ? std::malloc(std::max<size_t>(n, 1))
+                     : std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(size_t n) { return allocate(n, 1); }
+void* operator new[](size_t n) { return allocate(n, 1); }
+void* operator new(size_t n, std::align_val_t alignment) { return allocate(n, static_cast<size_t>(alignment)); }
+void* operator new[](size_t n, std::align_val_t alignment) { return allocate(n, static_cast<size_t>(alignment)); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+// Calls a function with an allocation that fails, for each of its allocations (or every stride-th), then without one.
+// The function returns the status of a call.
+void expect_survives(const char* name, int64_t stride, const std::function<tessera_status(tessera_error*)>& call) {
+  for (const bool once : {true, false}) {
+    int64_t n_failed = 0;
+    for (int64_t n = 0;; n += stride) {
+      tessera_error error = TESSERA_ERROR_INIT;
+      fails_once = once;
+      n_until_failure = n;
+      const tessera_status status = call(&error);
+      const bool was_reached = n_until_failure.exchange(-1) <= 0;
+      if (status == TESSERA_OK && !was_reached) break;
+      n_failed += status != TESSERA_OK;
+      if (status != TESSERA_OK) {
+        EXPECT_EQ(status, TESSERA_OUT_OF_MEMORY) << name << ", allocation " << n << ": " << error.text;
+        EXPECT_EQ(std::string(error.text).empty(), false) << name;
+      }
+      ASSERT_LT(n, 1'000'000) << name;
+    }
+    EXPECT_GT(n_failed, 0) << name;
+  }
+  EXPECT_SUCCESS(call(error));
+}
+
+TEST(CapiFailingAllocations, AreStatuses) {
+  expect_survives("runtime", 1, [](tessera_error* error) {
+    tessera_runtime* runtime = nullptr;
+    const tessera_status status = tessera_runtime_create(nullptr, &runtime, error);
+    tessera_runtime_release(runtime);
+    return status;
+  });
+  const RuntimeHandle runtime = create_runtime_handle(2);
+  const std::string path = story_model();
+  expect_survives("open", 1, [&](tessera_error* error) {
+    tessera_model* model = nullptr;
+    const tessera_status status = tessera_model_open(runtime.get(), path.c_str(), nullptr, &model, error);
+    tessera_model_release(model);
+    return status;
+  });
+  expect_survives("load", 1, [&](tessera_error* error) {
+    const int64_t left = n_until_failure.exchange(-1);
+    const ModelHandle model = open_story(runtime.get(), false);
+    n_until_failure = left;
+    return tessera_model_load(model.get(), nullptr, nullptr, nullptr, error);
+  });
+  const ModelHandle model = open_story(runtime.get());
+  expect_survives("session", 1, [&](tessera_error* error) {
+    tessera_session* session = nullptr;
+    const tessera_status status = tessera_session_create(model.get(), nullptr, &session, error);
+    tessera_session_release(session);
+    return status;
+  });
+  const SessionHandle session = create_session_handle(model.get());
+  const std::vector<int32_t> tokens = tokens_of(model.get(), "Once upon a time");
+  EXPECT_SUCCESS(
+      tessera_session_append(session.get(), 0, tokens.data(), tokens.size(), TESSERA_WANTS_OUTPUT, nullptr, error));
+  const std::vector<float> wanted(tessera_session_output(session.get(), 0, nullptr),
+                                  tessera_session_output(session.get(), 0, nullptr) + 512);
+  expect_survives("decode", 1, [&](tessera_error* error) {
+    const int64_t left = n_until_failure.exchange(-1);
+    EXPECT_EQ(tessera_session_clear(session.get(), nullptr), TESSERA_OK);
+    n_until_failure = left;
+    const tessera_status status =
+        tessera_session_append(session.get(), 0, tokens.data(), tokens.size(), TESSERA_WANTS_OUTPUT, nullptr, error);
+    if (status == TESSERA_OK) {
+      const int64_t rest = n_until_failure.exchange(-1);
+      const float* row = tessera_session_output(session.get(), 0, nullptr);
+      EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), row));
+      n_until_failure = rest;
+    }
+    return status;
+  });
+  expect_survives("sampler", 1, [&](tessera_error* error) {
+    tessera_sampler* sampler = nullptr;
+    tessera_status status = tessera_sampler_create(model.get(), nullptr, 64, &sampler, error);
+    if (status == TESSERA_OK) status = tessera_sampler_set_grammar(sampler, TESSERA_GRAMMAR_REGEX, "[a-c]+", -1, error);
+    tessera_sampler_release(sampler);
+    return status;
+  });
+  expect_survives("tokenize", 1, [&](tessera_error* error) {
+    int32_t ids[64];
+    uint64_t n = 0;
+    return tessera_tokenize(model.get(), "Once upon a time", -1, 0, ids, 64, &n, error);
+  });
+  expect_survives("generation", 1, [&](tessera_error* error) {
+    const int64_t left = n_until_failure.exchange(-1);
+    const SamplerHandle sampler = create_greedy(model.get());
+    n_until_failure = left;
+    tessera_generation* generation = nullptr;
+    tessera_status status = tessera_generation_create(session.get(), sampler.get(), 0, nullptr, &generation, error);
+    if (status == TESSERA_OK)
+      status = tessera_generation_start(generation, tokens.data(), tokens.size(), nullptr, error);
+    tessera_generated next{};
+    for (int i = 0; i < 3 && status == TESSERA_OK; ++i)
+      status = tessera_generation_next(generation, &next, nullptr, error);
+    tessera_generation_release(generation);
+    return status;
+  });
+}
+
+}  // namespace
+}  // namespace tessera

@@ -22,12 +22,6 @@ double bits_per_value(uint64_t n_bytes, int64_t n_values) {
 
 }  // namespace
 
-int64_t count_values(const ModelFiles& files) {
-  int64_t n = 0;
-  for (const ModelFiles::Tensor& tensor : files.tensors()) n += tensor.info.shape.n_elements();
-  return n;
-}
-
 std::string totals(const QuantizeSizes& sizes) {
   return fmt::format("{} bytes ({}, {:.2f} bits per value) from {} bytes ({}, {:.2f})", sizes.n_bytes,
                      human_bytes(static_cast<double>(sizes.n_bytes)), bits_per_value(sizes.n_bytes, sizes.n_values),
@@ -72,11 +66,14 @@ Result<> fit_plan(const QuantizeArgs& args, const ModelFiles& files, convert::Qu
                   const convert::QuantizeOptions& options, ThreadPool& threads, Context& process) {
   uint64_t max_bytes = 0;
   if (const double* bits = std::get_if<double>(&*args.size))
-    max_bytes = static_cast<uint64_t>(*bits / 8 * static_cast<double>(count_values(files)));
+    max_bytes = convert::bytes_of_bits(*bits, files);
   else
     max_bytes = std::get<uint64_t>(*args.size);
   ProgressBar bar("measuring", process.quiet);
-  const auto progress = [&](float share) { bar.update(share); };
+  const auto progress = [&](float share) {
+    bar.update(share);
+    return true;
+  };
   const convert::WorkContext work{threads, &process.interrupt, progress};
   TESSERA_TRY(convert::fit_size(files, plan, options, max_bytes, work));
   if (args.file_type) plan.file_type = args.file_type;

@@ -15,8 +15,6 @@ struct QuantizeSizes {
   uint64_t n_bytes = 0;   // of the output
 };
 
-int64_t count_values(const ModelFiles& files);
-
 /// "N bytes (SIZE, BITS bits per value) from N bytes (SIZE, BITS)".
 std::string totals(const QuantizeSizes& sizes);
 std::string table_of(const convert::QuantizePlan& plan, const QuantizeSizes& sizes);

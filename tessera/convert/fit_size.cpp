@@ -126,7 +126,8 @@ Result<std::vector<Points>> measure_all(const ModelFiles& files, const QuantizeP
       if (!measured[free[at]]) return forward_error(measured[free[at]]);
       forget(files, options, plan.tensors[free[at]].source);
     }
-    context.progress(static_cast<float>(begin + n) / static_cast<float>(free.size()));
+    if (!context.progress(static_cast<float>(begin + n) / static_cast<float>(free.size())))
+      return fail(ErrorCode::cancelled, "interrupted");
   }
   std::vector<Points> points;
   for (Result<Points>& result : measured) points.push_back(std::move(*result));
@@ -134,6 +135,10 @@ Result<std::vector<Points>> measure_all(const ModelFiles& files, const QuantizeP
 }
 
 }  // namespace
+
+uint64_t bytes_of_bits(double bits_per_value, const ModelFiles& files) {
+  return static_cast<uint64_t>(bits_per_value / 8 * static_cast<double>(count_values(files)));
+}
 
 std::vector<SizePoint> lower_hull(std::vector<SizePoint> points) {
   std::ranges::sort(points, [](const SizePoint& a, const SizePoint& b) {

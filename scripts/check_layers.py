@@ -9,7 +9,7 @@ The rules:
   - A row lists folders of lower levels only, so the folders form no cycle.
   - A file includes only its own folder, the folders of its row and the public headers in include/.
   - In CMakeLists.txt a library links only the folders of its row.
-  - A source file has at most 600 lines, unless its first lines state that it is generated.
+  - A source file has at most 600 lines, unless its first lines state that it is generated. tessera.h has any number.
 """
 import os
 import re
@@ -19,6 +19,7 @@ import tempfile
 TABLE = "docs/architecture.md"
 BEGIN, END = "<!-- layers:begin -->", "<!-- layers:end -->"
 MAX_LINES = 600
+ONE_HEADER = "include/tessera/tessera.h"  # of the C interface: programs include one file, however long
 TOPS = ("tessera", "include", "tests", "bench", "fuzz", "examples")
 CODE = (".h", ".c", ".cpp", ".S", ".def", ".inc", ".comp", ".glsl")  # file types that can include others
 INCLUDE = re.compile(r'\s*#\s*include\s*["<]([^">]+)[">]')
@@ -118,7 +119,7 @@ def check_links(root, rows, report):
 def check_length(root, path, report):
     text = read(os.path.join(root, path))
     n_lines = text.count("\n")
-    if n_lines > MAX_LINES and "generated" not in text[:400].lower():
+    if n_lines > MAX_LINES and path != ONE_HEADER and "generated" not in text[:400].lower():
         report(path, MAX_LINES + 1, f"{n_lines} lines, limit {MAX_LINES}")
 
 
@@ -190,6 +191,7 @@ def self_test():
          ["CMakeLists.txt:1: base links text"]),
         ({"CMakeLists.txt": "tessera_library(gone DEPENDS tessera::base)\n"}, ["CMakeLists.txt:1: library gone has no row"]),
         ({"tests/text/a_test.cpp": "int x;\n" * 600}, []),
+        ({ONE_HEADER: "int x;\n" * 601}, []),
         ({"tests/text/a_test.cpp": "int x;\n" * 601}, ["tests/text/a_test.cpp:601: 601 lines, limit 600"]),
     ]
     n_failed = 0

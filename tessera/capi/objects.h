@@ -11,6 +11,7 @@
 #include "tessera/capi/handle.h"
 #include "tessera/engine/generate.h"
 #include "tessera/engine/loaded_model.h"
+#include "tessera/observe/session_trace.h"
 #include "tessera/sample/chain.h"
 #include "tessera/tessera.h"
 #include "tessera/text/detokenize.h"
@@ -49,7 +50,8 @@ struct tessera_session : tessera::capi::Handle {
 
   tessera::capi::Reference<tessera_model> model;
   std::unique_ptr<tessera::Session> session;
-  tessera::Batch batch;  // reused
+  tessera::Batch batch;                                   // reused
+  std::unique_ptr<tessera::observe::SessionTrace> trace;  // between tessera_trace_begin() and _end()
 };
 
 struct tessera_sampler : tessera::capi::Handle {
@@ -84,5 +86,8 @@ inline Result<const CancelToken*> token_of(const tessera_cancel* cancel) {
   TESSERA_TRY(require(cancel, "cancel"));
   return &cancel->token;
 }
+
+/// The options of a session of a loaded model. Errors: invalid_argument (not loaded; an option).
+Result<SessionOptions> read_session_options(const tessera_model& model, const tessera_session_options* options);
 
 }  // namespace tessera::capi

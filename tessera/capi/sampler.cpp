@@ -269,7 +269,9 @@ tessera_status tessera_generation_next(tessera_generation* generation, tessera_g
     if (!generation->generator)
       return fail(ErrorCode::invalid_argument, "generation: call tessera_generation_start() first");
     TESSERA_ASSIGN(const CancelToken* const token, capi::token_of(cancel));
+    const auto begin = observe::TraceEvents::Clock::now();
     TESSERA_ASSIGN(const int32_t id, generation->generator->next(token));
+    if (auto& trace = generation->session->trace; trace != nullptr && id >= 0) trace->add_phase("sample", begin);
     if (id < 0) {
       generation->text = generation->stream->finish();
     } else {

@@ -113,6 +113,11 @@ Result<> decode(tessera_session& session, std::span<const tessera_batch_token> t
 
 }  // namespace
 
+Result<SessionOptions> capi::read_session_options(const tessera_model& model, const tessera_session_options* options) {
+  if (!model.is_loaded) return fail(ErrorCode::invalid_argument, "model: call tessera_model_load() first");
+  return session_options(model, options);
+}
+
 void tessera_session_options_init(tessera_session_options* options, size_t size) {
   capi::write_sized(options, size, kSessionDefaults);
 }
@@ -132,8 +137,7 @@ tessera_status tessera_session_create(tessera_model* model, const tessera_sessio
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(model, "model"));
     if (session == nullptr) return fail(ErrorCode::invalid_argument, "session: is NULL");
-    if (!model->is_loaded) return fail(ErrorCode::invalid_argument, "model: call tessera_model_load() first");
-    TESSERA_ASSIGN(const SessionOptions wanted, session_options(*model, options));
+    TESSERA_ASSIGN(const SessionOptions wanted, capi::read_session_options(*model, options));
     auto created = std::make_unique<tessera_session>(model);
     TESSERA_ASSIGN(created->session, Session::create(model->engine, wanted));
     if (const std::string_view warning = created->session->warning(); !warning.empty())

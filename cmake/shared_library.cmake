@@ -1,7 +1,7 @@
 # libtessera.so: the C interface (include/tessera/tessera.h) for other programs, and what they find it by.
 #
 # The version is that of the interface, not of the program: tessera.h has it. Only a new major version changes the
-# SONAME. The library exports the functions of the header and nothing else.
+# SONAME. The library exports the functions of tessera.h and tessera_experimental.h, and nothing else.
 set(header ${PROJECT_SOURCE_DIR}/include/tessera/tessera.h)
 foreach(part MAJOR MINOR PATCH)
   file(STRINGS ${header} line REGEX "^#define TESSERA_VERSION_${part} ")
@@ -10,14 +10,24 @@ endforeach()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
 set(interface_version ${interface_MAJOR}.${interface_MINOR}.${interface_PATCH})
 
-file(STRINGS ${header} declarations REGEX "^TESSERA_API ")
-set(names "")
-foreach(declaration ${declarations})
-  string(REGEX REPLACE "^.*[ *](tessera_[a-z_]+)\\(.*$" "    \\1;" name "${declaration}")
-  string(APPEND names "${name}\n")
-endforeach()
+# The functions that a header declares, as lines of a version node.
+function(tessera_names_of header result)
+  file(STRINGS ${header} declarations REGEX "^TESSERA_API ")
+  set(names "")
+  foreach(declaration ${declarations})
+    string(REGEX REPLACE "^.*[ *](tessera_[a-z_]+)\\(.*$" "    \\1;" name "${declaration}")
+    string(APPEND names "${name}\n")
+  endforeach()
+  set(${result} "${names}" PARENT_SCOPE)
+endfunction()
+# Functions without a promise have a header and a version node of their own.
+set(experimental_header ${PROJECT_SOURCE_DIR}/include/tessera/tessera_experimental.h)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${experimental_header})
+tessera_names_of(${header} names)
+tessera_names_of(${experimental_header} experimental_names)
 set(exports ${CMAKE_BINARY_DIR}/generated/exports.map)
-file(CONFIGURE OUTPUT ${exports} CONTENT "TESSERA_1.0 {\n  global:\n@names@  local:\n    *;\n};\n" @ONLY)
+file(CONFIGURE OUTPUT ${exports} CONTENT "TESSERA_1.0 {\n  global:\n@names@  local:\n    *;\n};\n\
+TESSERA_EXPERIMENTAL {\n  global:\n@experimental_names@};\n" @ONLY)
 add_library(tessera_c SHARED $<TARGET_OBJECTS:tessera_capi>)
 target_link_libraries(tessera_c PRIVATE $<TARGET_PROPERTY:tessera_capi,LINK_LIBRARIES>)
 target_link_options(tessera_c PRIVATE LINKER:--version-script=${exports} LINKER:--no-undefined
@@ -30,7 +40,7 @@ target_include_directories(tessera_c INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTA
 include(CMakePackageConfigHelpers)
 install(TARGETS tessera_c EXPORT tessera_targets LIBRARY COMPONENT tessera)
 set_target_properties(tessera_c PROPERTIES EXPORT_NAME tessera)
-install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera COMPONENT tessera)
+install(FILES ${header} ${experimental_header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera COMPONENT tessera)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
 install(EXPORT tessera_targets NAMESPACE tessera:: DESTINATION ${package_dir} COMPONENT tessera
   FILE tessera-config.cmake)

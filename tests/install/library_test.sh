@@ -22,6 +22,7 @@ same() {
 cmake --install "$build" --prefix "$tmp/first" >/dev/null
 mv "$tmp/first" "$tmp/prefix"
 header=$tmp/prefix/include/tessera/tessera.h
+experimental=$tmp/prefix/include/tessera/tessera_experimental.h
 config=$(dirname "$(find "$tmp/prefix" -name tessera-config.cmake)")
 library=$(find "$tmp/prefix" -name 'libtessera.so.1')
 libdir=$(dirname "$library")
@@ -29,19 +30,26 @@ export LD_LIBRARY_PATH=$libdir
 
 # ---- the header alone, in each language
 warnings=(-Wall -Wextra -Wpedantic -Werror -fsyntax-only)
-for standard in c99 c11 c17; do
-  cc -x c -std=$standard "${warnings[@]}" -Wstrict-prototypes "$header" || fail "header in $standard"
-done
-for standard in c++11 c++17 c++20; do
-  c++ -x c++ -std=$standard "${warnings[@]}" "$header" || fail "header in $standard"
+for file in "$header" "$experimental"; do
+  for standard in c99 c11 c17; do
+    cc -x c -std=$standard "${warnings[@]}" -Wstrict-prototypes "$file" || fail "$file in $standard"
+  done
+  for standard in c++11 c++17 c++20; do
+    c++ -x c++ -std=$standard "${warnings[@]}" "$file" || fail "$file in $standard"
+  done
 done
 
-# ---- the library's names are those of the header, and nothing else
-sed -nE 's/^TESSERA_API .*\b(tessera_[a-z_]+)\(.*/\1/p' "$header" | sort >"$tmp/declared"
-[ "$(wc -l <"$tmp/declared")" -gt 50 ] || fail "the header declares only: $(cat "$tmp/declared")"
-nm -D --defined-only "$library" | sed -nE 's/^[0-9a-f]+ T (.*)@@TESSERA_1.0$/\1/p' | sort >"$tmp/exported"
-diff "$tmp/declared" "$tmp/exported" || fail "declared functions (<) and exported ones (>)"
-others=$(nm -D --defined-only "$library" | grep -vE ' T tessera_[a-z_]+@@TESSERA_1.0$| A TESSERA_1.0$' || true)
+# ---- the library's names are those of the headers, and nothing else
+compare_names() {  # HEADER NODE LEAST
+  sed -nE 's/^TESSERA_API .*\b(tessera_[a-z_]+)\(.*/\1/p' "$1" | sort >"$tmp/declared"
+  [ "$(wc -l <"$tmp/declared")" -gt "$3" ] || fail "$1 declares only: $(cat "$tmp/declared")"
+  nm -D --defined-only "$library" | sed -nE "s/^[0-9a-f]+ T (.*)@@$2\$/\1/p" | sort >"$tmp/exported"
+  diff "$tmp/declared" "$tmp/exported" || fail "functions declared in $1 (<) and exported as $2 (>)"
+}
+compare_names "$header" TESSERA_1.0 50
+compare_names "$experimental" TESSERA_EXPERIMENTAL 5
+nodes='TESSERA_(1.0|EXPERIMENTAL)'
+others=$(nm -D --defined-only "$library" | grep -vE " T tessera_[a-z_]+@@$nodes\$| A $nodes\$" || true)
 same "other exported names" "$others" ""
 
 # ---- how it is linked

@@ -1,11 +1,11 @@
-# cmake -DHEADER=tessera.h -DOUTPUT=FILE -P exports.cmake
+# cmake -DHEADER=tessera.h -DOUTPUT=FILE [-DMORE=NODE=HEADER...] -P exports.cmake
 # Writes the version script of the library: the functions of the header, and nothing else, are exported. "Since 1.1." in
 # the comment of a function, on the first line or a later one, puts it into the node TESSERA_1.1, which has all earlier
 # nodes before it. Functions without it are of the first version. So a program that needs a newer library than the
-# installed one is refused when it starts.
+# installed one is refused when it starts. Functions of a header in MORE have no version: they are in the node TESSERA_NODE.
 cmake_minimum_required(VERSION 3.25)
 
-# tessera_exports(HEADER OUTPUT)
+# tessera_exports(HEADER OUTPUT [NODE=HEADER...])
 function(tessera_exports header output)
   file(READ ${header} text)
   string(REGEX REPLACE "[][;\\]" " " text "${text}")  # these characters have a meaning in lists
@@ -35,9 +35,20 @@ function(tessera_exports header output)
     string(APPEND script "}${before};\n")
     set(before " TESSERA_${version}")
   endforeach()
+  foreach(more ${ARGN})
+    string(REGEX MATCH "^([A-Z_]+)=(.*)$" matched "${more}")
+    set(node ${CMAKE_MATCH_1})
+    file(STRINGS ${CMAKE_MATCH_2} declarations REGEX "^TESSERA_API ")
+    set(names "")
+    foreach(declaration ${declarations})
+      string(REGEX REPLACE "^.*(tessera_[a-z0-9_]+)\\(.*$" "    \\1;\n" name "${declaration}")
+      string(APPEND names "${name}")
+    endforeach()
+    string(APPEND script "TESSERA_${node} {\n  global:\n${names}};\n")
+  endforeach()
   file(CONFIGURE OUTPUT ${output} CONTENT "${script}" @ONLY)
 endfunction()
 
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
-  tessera_exports(${HEADER} ${OUTPUT})
+  tessera_exports(${HEADER} ${OUTPUT} ${MORE})
 endif()

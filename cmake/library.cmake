@@ -45,7 +45,7 @@ function(tessera_tests name)
       target_link_libraries(${target} PRIVATE ${ARG_DEPENDS} tessera_testing GTest::gtest GTest::gtest_main)
       add_test(NAME ${name}.${speed} COMMAND ${target} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
       set_tests_properties(${name}.${speed} PROPERTIES LABELS ${speed} TIMEOUT 3600)
-      if(TARGET tessera AND name MATCHES "^(cli|server)$")  # the tests that run the program
+      if(TARGET tessera AND name MATCHES "^(cli|server|capi)$")  # the tests that run the program
         add_dependencies(${target} tessera)
       endif()
     endif()

@@ -1,7 +1,7 @@
 # libtessera.so: the C interface (include/tessera/tessera.h) for other programs, and what they find it by.
 #
 # The version is that of the interface, not of the program: tessera.h has it. Only a new major version changes the
-# SONAME. The library exports the functions of the header and nothing else.
+# SONAME. The library exports the functions of tessera.h and tessera_experimental.h, and nothing else.
 set(header ${PROJECT_SOURCE_DIR}/include/tessera/tessera.h)
 foreach(part MAJOR MINOR PATCH)
   file(STRINGS ${header} line REGEX "^#define TESSERA_VERSION_${part} ")
@@ -10,9 +10,12 @@ endforeach()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
 set(interface_version ${interface_MAJOR}.${interface_MINOR}.${interface_PATCH})
 
+# Functions without a promise have a header and a version node of their own.
+set(experimental_header ${PROJECT_SOURCE_DIR}/include/tessera/tessera_experimental.h)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${experimental_header})
 include(exports)
 set(exports ${CMAKE_BINARY_DIR}/generated/exports.map)
-tessera_exports(${header} ${exports})
+tessera_exports(${header} ${exports} EXPERIMENTAL=${experimental_header})
 add_library(tessera_c SHARED $<TARGET_OBJECTS:tessera_capi>)
 target_link_libraries(tessera_c PRIVATE $<TARGET_PROPERTY:tessera_capi,LINK_LIBRARIES>)
 target_link_options(tessera_c PRIVATE LINKER:--version-script=${exports} LINKER:--no-undefined
@@ -25,7 +28,7 @@ target_include_directories(tessera_c INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTA
 include(CMakePackageConfigHelpers)
 install(TARGETS tessera_c EXPORT tessera_targets LIBRARY COMPONENT tessera)
 set_target_properties(tessera_c PROPERTIES EXPORT_NAME tessera)
-install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera COMPONENT tessera)
+install(FILES ${header} ${experimental_header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tessera COMPONENT tessera)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
 install(EXPORT tessera_targets NAMESPACE tessera:: DESTINATION ${package_dir} COMPONENT tessera
   FILE tessera-config.cmake)

@@ -886,6 +886,255 @@ TESSERA_API tessera_status tessera_reply_parse(const tessera_template* chat_temp
                                                const tessera_reply_options* options, char* buffer, uint64_t room,
                                                uint64_t* needed, tessera_error* error);
 
+/* ---- Files: quantize, convert, split, merge, verify, importance matrices ---- */
+
+/* These functions read files and write others, as the commands of the same names do. An output has its name only when
+ * it is complete: after an error or a request to stop, no part of it is there. An output that is a file of the input is
+ * refused. Outputs have the same bytes for any number of threads.
+ *
+ * options may be NULL for the defaults, and progress, cancel and info may be NULL. info->size must be set; the struct
+ * is filled after a success. progress gets the share of the work that is done, 0 to 1, on the thread of the call.
+ * Common errors: INVALID_ARGUMENT; NOT_FOUND, IO and FORMAT (a file); UNSUPPORTED; OUT_OF_MEMORY; CANCELLED (by cancel,
+ * or by progress). Warnings go to the log of the runtime. */
+
+typedef struct tessera_written_info {
+  uint32_t size;
+  uint32_t n_files;
+  uint64_t n_tensors;
+  uint64_t n_values;       /* of all tensors */
+  uint64_t n_bytes_before; /* of the files of the input */
+  uint64_t n_bytes;        /* of the files of the output */
+  char type[16];           /* of the output, such as "Q4_K_M"; "": not known */
+} tessera_written_info;
+
+typedef struct tessera_quantize_options {
+  uint32_t size;
+  uint32_t flags;          /* TESSERA_QUANTIZE_... */
+  const char* type;        /* a mix such as "Q4_K_M", or "COPY"; may be NULL with max_bytes or bits_per_value */
+  int32_t n_threads;       /* 0: those of the runtime */
+  float bits_per_value;    /* find the best types for a file of so many bits for each value; 0: off */
+  uint64_t max_bytes;      /* find the best types for a file of at most so many bytes; 0: off */
+  const char* imatrix;     /* file of an importance matrix, or NULL */
+  const char* importance;  /* parts of names with commas: of the tensors that use the matrix; NULL: all */
+  const char* unimportant; /* of those that do not use it; NULL: none */
+  /* Types of single tensors, such as "attn_v=q8_0": lines of a regular expression, "=" and a type. The first match of
+   * a name is used. NULL: none. */
+  const char* tensor_types;
+  const char* output_type;    /* of output.weight, such as "q6_K"; NULL: by the mix */
+  const char* embedding_type; /* of token_embd.weight; NULL: by the mix */
+} tessera_quantize_options;
+enum {
+  TESSERA_QUANTIZE_PLAN = 1,        /* write nothing: info has what would be written; the output may be NULL */
+  TESSERA_QUANTIZE_PURE = 2,        /* the same type for all weights */
+  TESSERA_QUANTIZE_KEEP_OUTPUT = 4, /* leave output.weight as it is */
+  TESSERA_QUANTIZE_KEEP_SPLIT = 8,  /* one output for each part of the input */
+  TESSERA_QUANTIZE_MAGNITUDE = 16,  /* errors of large weights count more, beside importance */
+  TESSERA_QUANTIZE_COMPATIBLE = 32  /* choose codes as ggml does, instead of those with the least error */
+};
+
+/* A */
+TESSERA_API void tessera_quantize_options_init(tessera_quantize_options* options, size_t size);
+/* A. Writes a model with smaller types. options: at least a type, max_bytes or bits_per_value. Errors: also LIMIT (no
+ * types give so small a file); MISMATCH (an importance matrix of another model); FORMAT (a value that is not finite).
+ */
+TESSERA_API tessera_status tessera_quantize(tessera_runtime* runtime, const char* input, const char* output,
+                                            const tessera_quantize_options* options, tessera_progress_function progress,
+                                            void* user, tessera_cancel* cancel, tessera_written_info* info,
+                                            tessera_error* error);
+
+typedef struct tessera_convert_options {
+  uint32_t size;
+  uint32_t flags;                      /* TESSERA_CONVERT_... */
+  const tessera_quantize_options* mix; /* type and threads; NULL: the 16-bit type of the checkpoint */
+  const char* vocabulary;              /* folder with the files of the tokenizer; NULL: that of the checkpoint */
+  const char* pre;           /* name of the pre-tokenizer, where its steps are not known; NULL: by its steps */
+  const char* base;          /* of an adapter: folder with the config.json of its model; NULL: as it says */
+  uint64_t max_file_tensors; /* of one file of the output; 0: any number */
+  uint64_t max_file_bytes;   /* of the tensors in one file of the output; 0: any number */
+} tessera_convert_options;
+enum {
+  TESSERA_CONVERT_CHECK_TENSORS = 1, /* refuse values that are not finite, also where they are copied */
+  TESSERA_CONVERT_DROP_LATER = 2,    /* leave out layers that predict further tokens */
+  TESSERA_CONVERT_KEYS_FIRST = 4,    /* of several files, the first has only the keys */
+  TESSERA_CONVERT_RESUME = 8         /* continue what was interrupted; an interrupt leaves FILE.(digits).part */
+};
+
+/* A */
+TESSERA_API void tessera_convert_options_init(tessera_convert_options* options, size_t size);
+/* A. Writes a checkpoint, as hubs store models, as a GGUF file, or a LoRA adapter. input: a folder, or a file of
+ * tensors in it. In options->mix, flags for single weights need a quantized type, max_bytes or bits_per_value. Errors:
+ * also LIMIT (too little space on the disk; too many files). */
+TESSERA_API tessera_status tessera_convert(tessera_runtime* runtime, const char* input, const char* output,
+                                           const tessera_convert_options* options, tessera_progress_function progress,
+                                           void* user, tessera_cancel* cancel, tessera_written_info* info,
+                                           tessera_error* error);
+
+typedef struct tessera_split_options {
+  uint32_t size;
+  uint32_t flags;            /* TESSERA_SPLIT_... */
+  uint64_t max_file_tensors; /* 0: 128, or any number with max_file_bytes */
+  uint64_t max_file_bytes;   /* of the tensors in a file; 0: any number */
+} tessera_split_options;
+enum {
+  TESSERA_SPLIT_PLAN = 1,      /* write nothing: info has what would be written; the prefix may be NULL */
+  TESSERA_SPLIT_KEYS_FIRST = 2 /* the first file has only the keys */
+};
+
+/* A */
+TESSERA_API void tessera_split_options_init(tessera_split_options* options, size_t size);
+/* A. Writes a model as several files, PREFIX-00001-of-00003.gguf and so on. Refuses to replace files. Errors: also
+ * LIMIT (too many files). In info, n_bytes are those of the tensors. */
+TESSERA_API tessera_status tessera_split(const char* input, const char* prefix, const tessera_split_options* options,
+                                         tessera_progress_function progress, void* user, tessera_cancel* cancel,
+                                         tessera_written_info* info, tessera_error* error);
+
+typedef struct tessera_merge_options {
+  uint32_t size;
+  uint32_t flags; /* 0 */
+} tessera_merge_options;
+
+/* A */
+TESSERA_API void tessera_merge_options_init(tessera_merge_options* options, size_t size);
+/* A. Writes the parts of a model as one file. first: the first part. Refuses to replace a file. */
+TESSERA_API tessera_status tessera_merge(const char* first, const char* output, const tessera_merge_options* options,
+                                         tessera_progress_function progress, void* user, tessera_cancel* cancel,
+                                         tessera_written_info* info, tessera_error* error);
+
+typedef struct tessera_verify_options {
+  uint32_t size;
+  int32_t n_threads;     /* 0: those of the runtime */
+  const char* reference; /* file of `tessera logits`: the model must compute these; NULL: not checked */
+  float max_nmse;        /* the largest normalised mean squared error of the logits; 0: 0.01 */
+} tessera_verify_options;
+typedef struct tessera_verify_info {
+  uint32_t size;
+  uint32_t reserved;
+  uint64_t n_tensors;
+  uint64_t n_bytes;            /* of the tensors */
+  uint64_t n_blocks;           /* that were checked */
+  uint64_t n_tokens;           /* of the vocabulary; 0: none, or its tokenizer is not implemented */
+  uint64_t n_round_trips;      /* texts that came back; 0: the tokenizer does not promise it */
+  uint64_t n_reference_tokens; /* 0: no reference */
+  double nmse;                 /* of the logits */
+  char tokenizer[32];          /* its kind, such as "llama" */
+} tessera_verify_info;
+
+/* A */
+TESSERA_API void tessera_verify_options_init(tessera_verify_options* options, size_t size);
+/* A. Checks a model file: its structure, its values, and that its tokenizer restores texts. A fault is an error: FORMAT
+ * (with the place), MISMATCH (other logits than the reference). */
+TESSERA_API tessera_status tessera_verify(tessera_runtime* runtime, const char* path,
+                                          const tessera_verify_options* options, tessera_progress_function progress,
+                                          void* user, tessera_cancel* cancel, tessera_verify_info* info,
+                                          tessera_error* error);
+
+typedef struct tessera_imatrix_options {
+  uint32_t size;
+  uint32_t flags;            /* TESSERA_IMATRIX_... */
+  int64_t n_ctx;             /* tokens of a chunk of the text; 0: 512 */
+  int64_t n_chunks;          /* at most; 0: all */
+  int64_t n_skip;            /* chunks to skip at the beginning */
+  int64_t save_every;        /* chunks between two saves of the output; 0: 10 */
+  int64_t snapshot_every;    /* chunks between two files OUTPUT.at_N; 0: none */
+  const char* text_name;     /* is recorded in the output; NULL: "(prompt)" */
+  const char* const* merged; /* files of matrices that are added to the output */
+  uint64_t n_merged;
+  const tessera_session_options*
+      session; /* cache types, n_ubatch and threads; its sizes are not used; NULL: defaults */
+} tessera_imatrix_options;
+enum {
+  TESSERA_IMATRIX_OUTPUT_WEIGHT = 1, /* collect output.weight, too */
+  TESSERA_IMATRIX_RESUME = 2,        /* continue the output file, with the same text */
+  TESSERA_IMATRIX_NO_PERPLEXITY = 4,
+  TESSERA_IMATRIX_DAT = 8 /* the older format; else it is that of the suffix: .dat, or GGUF */
+};
+typedef struct tessera_imatrix_info {
+  uint32_t size;
+  uint32_t reserved;
+  uint64_t n_weights;
+  uint64_t n_chunks;
+  int64_t n_scored;                    /* tokens of the text that were predicted; 0: no perplexity */
+  double perplexity, perplexity_error; /* of the chunks of this call */
+} tessera_imatrix_info;
+
+/* A */
+TESSERA_API void tessera_imatrix_options_init(tessera_imatrix_options* options, size_t size);
+/* S, for the model, which must be loaded. Measures how strongly a text drives each column of a model's weights, for
+ * tessera_quantize(). With model and text NULL, only adds the files of options->merged. What was saved before an error
+ * stays. Errors: also LIMIT (the text is shorter than two chunks); MISMATCH (matrices of different models). */
+TESSERA_API tessera_status tessera_imatrix_collect(tessera_model* model, const char* text, int64_t length,
+                                                   const char* output, const tessera_imatrix_options* options,
+                                                   tessera_progress_function progress, void* user,
+                                                   tessera_cancel* cancel, tessera_imatrix_info* info,
+                                                   tessera_error* error);
+
+/* ---- Measure: perplexity, the cost of a step, timelines ---- */
+
+typedef struct tessera_perplexity_options {
+  uint32_t size;
+  uint32_t flags;   /* TESSERA_PERPLEXITY_... */
+  int64_t n_ctx;    /* tokens of a chunk; 0: 512 */
+  int64_t stride;   /* chunks overlap: each begins so many tokens after the one before it; 0: no overlap */
+  int64_t n_chunks; /* at most; 0: all */
+  const tessera_session_options*
+      session; /* cache types, n_ubatch and threads; its sizes are not used; NULL: defaults */
+} tessera_perplexity_options;
+enum { TESSERA_PERPLEXITY_F32_ACTIVATIONS = 1 /* instead of 8-bit codes: slow */ };
+typedef struct tessera_perplexity_info {
+  uint32_t size;
+  uint32_t reserved;
+  int64_t n_chunks;
+  int64_t n_tokens;                    /* that were predicted: the second half of each chunk */
+  double mean_nll, mean_nll_error;     /* negative logarithm of their probabilities, and its standard error */
+  double perplexity, perplexity_error; /* exp(mean_nll) */
+} tessera_perplexity_info;
+
+/* A */
+TESSERA_API void tessera_perplexity_options_init(tessera_perplexity_options* options, size_t size);
+/* S, for the model, which must be loaded. How well a model predicts a text: the numbers of `tessera perplexity`. Takes
+ * a session of its own for the call. options, progress and cancel may be NULL. Errors: INVALID_ARGUMENT; FORMAT (the
+ * text is not UTF-8); LIMIT (shorter than two chunks); OUT_OF_MEMORY; CANCELLED. */
+TESSERA_API tessera_status tessera_perplexity(tessera_model* model, const char* text, int64_t length,
+                                              const tessera_perplexity_options* options,
+                                              tessera_progress_function progress, void* user, tessera_cancel* cancel,
+                                              tessera_perplexity_info* info, tessera_error* error);
+/* S. The same for the tokens of a text. Errors: also MISMATCH (a number that is no token). */
+TESSERA_API tessera_status tessera_perplexity_of_tokens(tessera_model* model, const int32_t* tokens, uint64_t count,
+                                                        const tessera_perplexity_options* options,
+                                                        tessera_progress_function progress, void* user,
+                                                        tessera_cancel* cancel, tessera_perplexity_info* info,
+                                                        tessera_error* error);
+
+/* The least that a step must compute and read. */
+typedef struct tessera_step_cost_info {
+  uint32_t size;
+  uint32_t reserved;
+  double macs;                  /* multiply-adds with weights */
+  double int8_macs;             /* those with quantized weights, computed as integers */
+  double weight_bytes;          /* of all weights of these products, as the file has them */
+  double macs_per_pair;         /* of attention: for a token and a position that it attends to */
+  double kv_bytes_per_position; /* K and V of one position, in all layers */
+} tessera_step_cost_info;
+/* S. The cost of a micro-batch of n_tokens with n_outputs rows of logits. Computes nothing. Errors: INVALID_ARGUMENT
+ * (more than n_ubatch or n_outputs of the session). */
+TESSERA_API tessera_status tessera_session_step_cost(tessera_session* session, int64_t n_tokens, int64_t n_outputs,
+                                                     tessera_step_cost_info* info, tessera_error* error);
+
+/* A piece of an output. Returns 0 to go on. */
+typedef int32_t (*tessera_write_function)(void* user, const char* bytes, uint64_t n_bytes);
+
+/* S. Records all steps of a session from now on, as `tessera trace` does: devices, operations, copies. Steps are slower
+ * meanwhile, and their results the same. Errors: INVALID_ARGUMENT (it is recorded already). */
+TESSERA_API tessera_status tessera_trace_begin(tessera_session* session, tessera_error* error);
+/* S. Writes the timeline for ui.perfetto.dev or chrome://tracing, JSON ended by a NUL, and ends the recording. *needed
+ * gets the bytes with the NUL. Errors: LIMIT (`room` is too small: the recording goes on, so that the bytes needed grow
+ * with the next step); INVALID_ARGUMENT (nothing is recorded). */
+TESSERA_API tessera_status tessera_trace_end(tessera_session* session, char* buffer, uint64_t room, uint64_t* needed,
+                                             tessera_error* error);
+/* S. The same in pieces, without a NUL. Errors: CANCELLED (by `write`: the recording goes on). */
+TESSERA_API tessera_status tessera_trace_end_pieces(tessera_session* session, tessera_write_function write, void* user,
+                                                    tessera_error* error);
+
 #ifdef __cplusplus
 }
 #endif

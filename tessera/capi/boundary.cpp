@@ -67,6 +67,11 @@ Result<> write_text(std::string_view text, char* to, uint64_t room, uint64_t* ne
   return {};
 }
 
+Result<> require_flags(uint32_t flags, uint32_t known) {
+  if ((flags & ~known) == 0) return {};
+  return fail(ErrorCode::invalid_argument, "flags: {:#x}, known are {:#x}", flags, known);
+}
+
 std::vector<std::string> split_names(std::string_view text, char separator) {
   std::vector<std::string> names;
   for (const auto part : std::views::split(text, separator))

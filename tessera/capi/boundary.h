@@ -102,6 +102,9 @@ void copy_text(std::string_view text, std::span<char> to) noexcept;
 /// write_items().
 Result<> write_text(std::string_view text, char* to, uint64_t room, uint64_t* needed);
 
+/// Refuses flags that this version does not have. Error: invalid_argument.
+Result<> require_flags(uint32_t flags, uint32_t known);
+
 /// The names of a list with separators. Empty names are left out.
 std::vector<std::string> split_names(std::string_view text, char separator);
 

@@ -20,11 +20,6 @@ namespace {
 constexpr tessera_render_options kRenderDefaults = {};
 constexpr tessera_reply_options kReplyDefaults = {};
 
-Result<> check_flags(uint32_t flags, uint32_t known) {
-  if ((flags & ~known) == 0) return {};
-  return fail(ErrorCode::invalid_argument, "flags: {:#x}, known are {:#x}", flags, known);
-}
-
 Result<> require_choice(int32_t value, int32_t last, std::string_view name) {
   if (value >= 0 && value <= last) return {};
   return fail(ErrorCode::invalid_argument, "{}: {}, want 0 to {}", name, value, last);
@@ -64,8 +59,8 @@ Result<text::jinja::Value> read_optional_json(text::jinja::Heap& heap, const cha
 Result<text::ChatRequest> chat_request(text::jinja::Heap& heap, std::string_view messages,
                                        const tessera_render_options* options) {
   TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kRenderDefaults, "options"));
-  TESSERA_TRY(
-      check_flags(wanted.flags, TESSERA_RENDER_NO_REPLY | TESSERA_RENDER_CONTINUE_LAST | TESSERA_RENDER_NO_CHANGES));
+  TESSERA_TRY(capi::require_flags(wanted.flags,
+                                  TESSERA_RENDER_NO_REPLY | TESSERA_RENDER_CONTINUE_LAST | TESSERA_RENDER_NO_CHANGES));
   TESSERA_TRY(require_choice(wanted.thinking, TESSERA_THINKING_OFF, "thinking"));
   text::ChatRequest request;
   TESSERA_ASSIGN(request.messages, read_json(heap, messages, "messages"));
@@ -133,7 +128,7 @@ tessera_status tessera_template_open(const tessera_model* model, const char* sou
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(model, "model"));
     TESSERA_TRY(capi::require_pointer(created, "created"));
-    TESSERA_TRY(check_flags(flags, TESSERA_TEMPLATE_FOR_TOOLS));
+    TESSERA_TRY(capi::require_flags(flags, TESSERA_TEMPLATE_FOR_TOOLS));
     std::string chosen;
     if (source == nullptr) {
       TESSERA_ASSIGN(chosen, own_template(*model->engine, (flags & TESSERA_TEMPLATE_FOR_TOOLS) != 0));
@@ -191,7 +186,7 @@ tessera_status tessera_reply_parse(const tessera_template* chat_template, const 
     TESSERA_TRY(capi::require(chat_template, "chat_template"));
     TESSERA_ASSIGN(const std::string_view given, capi::read_text(text, length, "text"));
     TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kReplyDefaults, "options"));
-    TESSERA_TRY(check_flags(wanted.flags, TESSERA_PARSE_ONE_CALL));
+    TESSERA_TRY(capi::require_flags(wanted.flags, TESSERA_PARSE_ONE_CALL));
     TESSERA_TRY(require_choice(wanted.end, TESSERA_REPLY_CUT, "end"));
     TESSERA_TRY(require_choice(wanted.reasoning, TESSERA_REASONING_BOTH, "reasoning"));
     std::vector<text::ReplyTool> tools;

@@ -16,7 +16,7 @@ using OwnedGeneration = std::unique_ptr<tessera_generation, decltype(&tessera_ge
 
 Result<text::TokenizeOptions> prompt_options(uint32_t flags) {
   constexpr uint32_t kKnown = TESSERA_TOKENIZE_SPECIAL | TESSERA_TOKENIZE_PARSE_SPECIAL;
-  if ((flags & ~kKnown) != 0) return fail(ErrorCode::invalid_argument, "flags: {:#x}, known are {:#x}", flags, kKnown);
+  TESSERA_TRY(capi::require_flags(flags, kKnown));
   return text::TokenizeOptions{.add_special = (flags & TESSERA_TOKENIZE_SPECIAL) != 0,
                                .parse_special = (flags & TESSERA_TOKENIZE_PARSE_SPECIAL) != 0};
 }

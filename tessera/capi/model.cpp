@@ -22,8 +22,7 @@ Result<EngineOptions> engine_options(const tessera_model_options& wanted, const 
     return fail(ErrorCode::invalid_argument, "load_mode: {}, want TESSERA_LOAD_MAP or _READ", wanted.load_mode);
   if (wanted.n_gpu_layers < 0)
     return fail(ErrorCode::invalid_argument, "n_gpu_layers: {}, want 0 or more", wanted.n_gpu_layers);
-  if ((wanted.flags & ~kKnownFlags) != 0)
-    return fail(ErrorCode::invalid_argument, "flags: {:#x}, known are {:#x}", wanted.flags, kKnownFlags);
+  TESSERA_TRY(capi::require_flags(wanted.flags, kKnownFlags));
   EngineOptions options;
   if (wanted.devices != nullptr) options.placement.devices = capi::split_names(wanted.devices, ',');
   if (wanted.n_gpu_layers > 0) options.placement.n_gpu_layers = wanted.n_gpu_layers;

@@ -12,6 +12,7 @@
 #include "tessera/capi/handle.h"
 #include "tessera/engine/generate.h"
 #include "tessera/engine/loaded_model.h"
+#include "tessera/observe/session_trace.h"
 #include "tessera/sample/chain.h"
 #include "tessera/tessera.h"
 #include "tessera/text/chat/chat_template.h"
@@ -66,7 +67,8 @@ struct tessera_session : tessera::capi::Handle {
   tessera::capi::Reference<tessera_model> model;
   tessera::capi::BudgetShare memory;  // without that of the model
   std::unique_ptr<tessera::Session> session;
-  tessera::Batch batch;  // reused
+  tessera::Batch batch;                                   // reused
+  std::unique_ptr<tessera::observe::SessionTrace> trace;  // between tessera_trace_begin() and _end()
 };
 
 struct tessera_sampler : tessera::capi::Handle {
@@ -118,5 +120,8 @@ Result<std::vector<SessionAdapter>> read_adapters(tessera_adapter* const* adapte
 
 /// Refuses handles of other kinds, and sequences that the session does not have. Error: invalid_argument.
 Result<> require_sequence(const tessera_session* session, int32_t sequence);
+
+/// The options of a session of a loaded model. Errors: invalid_argument (not loaded; an option).
+Result<SessionOptions> read_session_options(const tessera_model& model, const tessera_session_options* options);
 
 }  // namespace tessera::capi

@@ -49,8 +49,7 @@ constexpr tessera_fit_options kFitDefaults = {};
 
 Result<FitOptions> fit_options(const tessera_fit_options* options) {
   TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kFitDefaults, "options"));
-  if ((wanted.flags & ~uint32_t{TESSERA_FIT_UBATCH}) != 0)
-    return fail(ErrorCode::invalid_argument, "flags: {:#x}, known is {:#x}", wanted.flags, TESSERA_FIT_UBATCH);
+  TESSERA_TRY(capi::require_flags(wanted.flags, TESSERA_FIT_UBATCH));
   if (wanted.least_ctx < 0) return fail(ErrorCode::invalid_argument, "least_ctx: {}, want 0 or more", wanted.least_ctx);
   FitOptions result;
   if (wanted.margin_bytes > 0) result.margin_bytes = wanted.margin_bytes;
@@ -103,8 +102,7 @@ Result<> capi::set_threads(const tessera_model& model, int32_t n_threads, Sessio
 
 Result<SessionOptions> capi::session_options(const tessera_model& model, const tessera_session_options* options) {
   TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kSessionDefaults, "options"));
-  if ((wanted.flags & ~uint32_t{TESSERA_SESSION_EMBEDDINGS}) != 0)
-    return fail(ErrorCode::invalid_argument, "flags: {:#x}, known is {:#x}", wanted.flags, TESSERA_SESSION_EMBEDDINGS);
+  TESSERA_TRY(capi::require_flags(wanted.flags, TESSERA_SESSION_EMBEDDINGS));
   SessionOptions result;
   result.n_ctx = wanted.n_ctx;
   if (wanted.n_ubatch != 0) result.n_ubatch = wanted.n_ubatch;

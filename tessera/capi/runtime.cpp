@@ -38,8 +38,7 @@ Result<ThreadPoolOptions> thread_options(const tessera_runtime_options& wanted) 
   if (wanted.thread_priority < 0 || wanted.thread_priority >= std::ssize(kPriorities))
     return fail(ErrorCode::invalid_argument, "thread_priority: {}, want a TESSERA_PRIORITY_, 0 to {}",
                 wanted.thread_priority, std::size(kPriorities) - 1);
-  if ((wanted.flags & ~uint32_t{TESSERA_RUNTIME_PIN_THREADS}) != 0)
-    return fail(ErrorCode::invalid_argument, "flags: {:#x}, known is {:#x}", wanted.flags, TESSERA_RUNTIME_PIN_THREADS);
+  TESSERA_TRY(capi::require_flags(wanted.flags, TESSERA_RUNTIME_PIN_THREADS));
   ThreadPoolOptions options;
   options.n_threads = wanted.n_threads == 0 ? default_thread_count() : wanted.n_threads;
   options.priority = kPriorities[wanted.thread_priority];

@@ -94,8 +94,7 @@ constexpr tessera_generation_options kGenerationDefaults = {};
 
 Result<GenerateOptions> generate_options(const tessera_generation_options& wanted) {
   constexpr uint32_t kKnown = TESSERA_GENERATE_IGNORE_END | TESSERA_GENERATE_CONTEXT_SHIFT | TESSERA_GENERATE_SPECIAL;
-  if ((wanted.flags & ~kKnown) != 0)
-    return fail(ErrorCode::invalid_argument, "flags: {:#x}, known are {:#x}", wanted.flags, kKnown);
+  TESSERA_TRY(capi::require_flags(wanted.flags, kKnown));
   if (wanted.n_predict < 0) return fail(ErrorCode::invalid_argument, "n_predict: {}, want 0 or more", wanted.n_predict);
   if (wanted.n_keep < -1) return fail(ErrorCode::invalid_argument, "n_keep: {}, want -1 or more", wanted.n_keep);
   if (wanted.n_batch < 0) return fail(ErrorCode::invalid_argument, "n_batch: {}, want 0 or more", wanted.n_batch);
@@ -269,7 +268,9 @@ tessera_status tessera_generation_next(tessera_generation* generation, tessera_g
     if (!generation->generator)
       return fail(ErrorCode::invalid_argument, "generation: call tessera_generation_start() first");
     TESSERA_ASSIGN(const CancelToken* const token, capi::token_of(cancel));
+    const auto begin = observe::TraceEvents::Clock::now();
     TESSERA_ASSIGN(const int32_t id, generation->generator->next(token));
+    if (auto& trace = generation->session->trace; trace != nullptr && id >= 0) trace->add_phase("sample", begin);
     if (id < 0) {
       generation->text = generation->stream->finish();
     } else {

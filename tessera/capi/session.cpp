@@ -57,16 +57,21 @@ Result<> decode(tessera_session& session, std::span<const tessera_batch_token> t
 
 }  // namespace
 
+Result<SessionOptions> capi::read_session_options(const tessera_model& model, const tessera_session_options* options) {
+  if (!model.is_loaded) return fail(ErrorCode::invalid_argument, "model: call tessera_model_load() first");
+  TESSERA_ASSIGN(SessionOptions wanted, session_options(model, options));
+  for (const auto& [adapter, scale] : wanted.adapters)
+    if (!adapter->is_loaded())
+      return fail(ErrorCode::invalid_argument, "adapters: {}: call tessera_adapter_load() first", adapter->name());
+  return wanted;
+}
+
 tessera_status tessera_session_create(tessera_model* model, const tessera_session_options* options,
                                       tessera_session** session, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(model, "model"));
     TESSERA_TRY(capi::require_pointer(session, "session"));
-    if (!model->is_loaded) return fail(ErrorCode::invalid_argument, "model: call tessera_model_load() first");
-    TESSERA_ASSIGN(const SessionOptions wanted, capi::session_options(*model, options));
-    for (const auto& [adapter, scale] : wanted.adapters)
-      if (!adapter->is_loaded())
-        return fail(ErrorCode::invalid_argument, "adapters: {}: call tessera_adapter_load() first", adapter->name());
+    TESSERA_ASSIGN(const SessionOptions wanted, capi::read_session_options(*model, options));
     auto created = std::make_unique<tessera_session>(model);
     TESSERA_ASSIGN(created->memory, capi::take_session_memory(*model, wanted));
     TESSERA_ASSIGN(created->session, Session::create(model->engine, wanted));

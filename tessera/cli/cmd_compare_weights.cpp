@@ -115,7 +115,10 @@ class CompareWeightsCommand final : public Command {
     std::vector<WeightDifference> rows;
     {
       ProgressBar bar("comparing", process.quiet);
-      const auto progress = [&](float share) { bar.update(share); };
+      const auto progress = [&](float share) {
+        bar.update(share);
+        return true;
+      };
       TESSERA_ASSIGN(rows, convert::compare_weights(*first, *second, {*threads, &process.interrupt, progress}));
     }
     TESSERA_TRY(json_ ? print_json(rows) : print(table_of(rows, shows_equal_)));

@@ -99,8 +99,9 @@ class ConvertCommand final : public Command {
       TESSERA_TRY(convert::split_output(plan, args_.output.empty() ? args_.input : args_.output, shards_.limits(0)));
     if (!process.quiet) show_warnings(*conversion, plan, options);
     TESSERA_ASSIGN(const uint64_t n_bytes, convert::output_bytes(files, plan, options));
-    const QuantizeSizes sizes{
-        .n_values = count_parameters(files), .n_before = count_bytes(conversion->checkpoint()), .n_bytes = n_bytes};
+    const QuantizeSizes sizes{.n_values = count_parameters(files),
+                              .n_before = convert::bytes_of_files(conversion->checkpoint()),
+                              .n_bytes = n_bytes};
     if (args_.dry_run) return args_.json ? print_json(plan, sizes) : print(table_of(plan, sizes));
     if (process.verbose) log(table_of(plan, sizes));
     const PlannedOutput planned{.conversion = *conversion, .plan = plan, .options = options, .n_bytes = n_bytes};

@@ -63,7 +63,10 @@ class ExportLoraCommand final : public Command {
     TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = n_threads_, .numa = numa_}));
     {
       ProgressBar bar("merging", process.quiet);
-      const auto progress = [&](float share) { bar.update(share); };
+      const auto progress = [&](float share) {
+        bar.update(share);
+        return true;
+      };
       const convert::WorkContext work{*threads, &process.interrupt, progress};
       TESSERA_TRY(convert::write_quantized(*files, plan, options, output_, work));
     }

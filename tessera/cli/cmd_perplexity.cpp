@@ -134,13 +134,11 @@ Result<> PerplexityCommand::go_over(ChunkWork& work, const Context& process, eva
                                     FunctionRef<std::string()> figures) {
   const eval::Chunks& chunks = work.chunks;
   CountProgress progress("chunk", chunks.size(), 0, process);
-  const int64_t n_parallel = work.run.n_parallel(chunks.n_ctx());
-  for (int64_t begin = 0; begin < chunks.size(); begin += n_parallel) {
-    const Range which{begin, std::min(begin + n_parallel, chunks.size())};
-    TESSERA_TRY(eval::decode_chunks(*work.model.session, chunks, which, work.run, visit, &process.interrupt));
-    progress.update(which.end, figures());
-  }
-  return {};
+  const auto show = [&](int64_t n_done) {
+    progress.update(n_done, figures());
+    return true;
+  };
+  return eval::decode_all(*work.model.session, chunks, work.run, visit, show, &process.interrupt);
 }
 
 std::string PerplexityCommand::json_head(const ChunkWork& work) const {

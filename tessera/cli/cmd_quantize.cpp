@@ -16,12 +16,6 @@ namespace tessera::cli {
 
 namespace {
 
-uint64_t count_bytes(const ModelFiles& files) {
-  uint64_t n = 0;
-  for (const auto& file : files.files()) n += file->bytes().size();
-  return n;
-}
-
 class QuantizeCommand final : public Command {
  public:
   FlagTable flags() override {
@@ -52,12 +46,15 @@ class QuantizeCommand final : public Command {
         log("warning: " + with_flag_names(warning));
     TESSERA_ASSIGN(const uint64_t n_bytes, convert::output_bytes(*files, plan, options));
     const QuantizeSizes sizes{
-        .n_values = count_parameters(*files), .n_before = count_bytes(*files), .n_bytes = n_bytes};
+        .n_values = count_parameters(*files), .n_before = convert::bytes_of_files(*files), .n_bytes = n_bytes};
     if (args_.dry_run) return args_.json ? print_json(plan, sizes) : print(table_of(plan, sizes));
     if (process.verbose) log(table_of(plan, sizes));
     {
       ProgressBar bar("quantizing", process.quiet);
-      const auto progress = [&](float share) { bar.update(share); };
+      const auto progress = [&](float share) {
+        bar.update(share);
+        return true;
+      };
       const convert::WorkContext work{*threads, &process.interrupt, progress};
       TESSERA_TRY(convert::write_quantized(*files, plan, options, args_.output, work));
     }

@@ -2,7 +2,6 @@
 // `tessera logits`, also checks that the model computes the same logits as before.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 
 #include "tessera/cli/console.h"
@@ -10,8 +9,7 @@
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/progress.h"
 #include "tessera/convert/verify.h"
-#include "tessera/engine/vocab_loader.h"
-#include "tessera/gguf/keys.h"
+#include "tessera/eval/verify_model.h"
 #include "tessera/gguf/printable.h"
 #include "tessera/text/json_quoted.h"
 
@@ -24,12 +22,7 @@ struct Findings {
   uint64_t n_tensors = 0;
   uint64_t n_bytes = 0;
   uint64_t n_blocks = 0;
-  struct Vocabulary {
-    std::string model;
-    uint64_t n_tokens = 0;
-    uint64_t n_round_trips = 0;
-  };
-  std::optional<Vocabulary> vocabulary;
+  std::optional<eval::TokenizerCheck> vocabulary;
   std::optional<eval::ReferenceLogits> reference;
 };
 
@@ -81,19 +74,10 @@ class VerifyCommand final : public Command {
     return {};
   }
 
-  // A file without a vocabulary passes, and so does one whose tokenizer is not implemented.
   static Result<> check_tokenizer(const ModelFiles& files, const Context& process, Findings& found) {
-    if (files.metadata().find(keys::kTokenizerModel) == nullptr) return {};
-    auto tokenizer = load_tokenizer(files);
-    if (!tokenizer && tokenizer.error().code() == ErrorCode::unsupported) {
-      if (!process.quiet) log("warning: the tokenizer is not checked: " + printable(tokenizer.error().message(), 400));
-      return {};
-    }
-    if (!tokenizer) return forward_error(tokenizer);
-    auto n_round_trips = convert::check_round_trips(**tokenizer);
-    if (!n_round_trips) return forward_error(n_round_trips, files.name());
-    const text::Vocab& vocab = (*tokenizer)->vocab();
-    found.vocabulary = {vocab.model(), vocab.n_tokens(), *n_round_trips};
+    std::string warning;
+    TESSERA_ASSIGN(found.vocabulary, eval::check_tokenizer(files, warning));
+    if (!warning.empty() && !process.quiet) log("warning: " + warning);
     return {};
   }
 
@@ -101,17 +85,7 @@ class VerifyCommand final : public Command {
     TESSERA_ASSIGN(eval::ReferenceLogits reference, eval::ReferenceLogits::open(reference_));
     eval::fit_to_logits(context_.session, reference.ids().size());
     TESSERA_ASSIGN(const LoadedModel model, load_model(model_, context_, process));
-    TESSERA_TRY(eval::for_each_logits(*model.session, reference.ids(), process.interrupt,
-                                      [&](std::span<const float> logits) { return reference.compare_next(logits); }));
-    const double nmse = reference.nmse();
-    if (!(nmse <= static_cast<double>(max_nmse_))) {
-      const auto rows = reference.rows();
-      const auto worst = std::ranges::max_element(rows, {}, &eval::ReferenceLogits::RowError::nmse);
-      return fail(ErrorCode::mismatch,
-                  "{}: the model's logits differ: normalised mean squared error {:.3g}, limit {:.3g} (worst: {:.3g} at "
-                  "position {})",
-                  reference_, nmse, max_nmse_, worst->nmse, worst - rows.begin());
-    }
+    TESSERA_TRY(eval::check_logits(*model.session, reference, double{max_nmse_}, process.interrupt));
     found.reference = std::move(reference);
     return {};
   }

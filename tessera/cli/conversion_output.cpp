@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
-#include <filesystem>
 
 #include "tessera/base/counted.h"
 #include "tessera/cli/console.h"
@@ -14,29 +12,22 @@
 
 namespace tessera::cli {
 
-uint64_t count_bytes(const convert::Checkpoint& checkpoint) {
-  uint64_t n = 0;
-  for (const std::string& path : checkpoint.paths()) {
-    std::error_code error;
-    if (const auto size = std::filesystem::file_size(path, error); !error) n += size;
-  }
-  return n;
-}
-
 Result<> write_conversion(const PlannedOutput& planned, const std::string& path, PartialFiles mode, ThreadPool& threads,
                           const Context& process) {
   const auto& [conversion, plan, options, n_bytes] = planned;
   const bool resumes = mode == PartialFiles::resume;
   const auto start = std::chrono::steady_clock::now();
-  TESSERA_ASSIGN(const uint64_t fingerprint, fingerprint_of(conversion, plan, options, TESSERA_VERSION));
-  TESSERA_ASSIGN(auto partial, convert::PartialOutput::open(path, fingerprint, resumes));
+  const convert::OutputPlan output{
+      .path = path, .n_bytes = n_bytes, .resumes = resumes, .program_version = TESSERA_VERSION};
+  TESSERA_ASSIGN(auto partial, convert::open_output(conversion, plan, options, output));
   if (resumes && !partial.other().empty() && !process.quiet)
     log(fmt::format("{}: is of another plan (type, options or files): removed, starting anew", partial.other()));
-  const uint64_t n_wanted = n_bytes - std::min(n_bytes, partial.n_bytes_found());
-  TESSERA_TRY(convert::check_output(conversion.checkpoint(), convert::output_paths(plan, path), n_wanted));
   {
-    ProgressBar bar("converting", process.quiet, count_bytes(conversion.checkpoint()));
-    const auto progress = [&](float share) { bar.update(share); };
+    ProgressBar bar("converting", process.quiet, convert::bytes_of_files(conversion.checkpoint()));
+    const auto progress = [&](float share) {
+      bar.update(share);
+      return true;
+    };
     const convert::WorkContext work{threads, &process.interrupt, progress, &partial};
     TESSERA_TRY(convert::write_quantized(conversion.files(), plan, options, path, work));
   }
@@ -49,7 +40,7 @@ Result<> write_conversion(const PlannedOutput& planned, const std::string& path,
           ? ""
           : fmt::format(", resumed after {} of {} tensors", partial.n_tensors_found(), plan.tensors.size());
   const QuantizeSizes sizes{.n_values = count_parameters(conversion.files()),
-                            .n_before = count_bytes(conversion.checkpoint()),
+                            .n_before = convert::bytes_of_files(conversion.checkpoint()),
                             .n_bytes = n_bytes};
   log(fmt::format("{} in {:.1f} s{}", totals(sizes), elapsed.count(), resumed));
   return {};

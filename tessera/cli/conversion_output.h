@@ -23,11 +23,8 @@ enum class PartialFiles : uint8_t {
   resume,  // continue those of the same plan, and keep them after an interrupt
 };
 
-/// Bytes of the files of a checkpoint.
-uint64_t count_bytes(const convert::Checkpoint& checkpoint);
-
 /// Writes the output to a path, or to the paths of its parts, and logs its size and time.
-/// Errors: limit (too little space on the disk); those of convert::check_output() and convert::write_quantized().
+/// Errors: limit (too little space on the disk); those of convert::open_output() and convert::write_quantized().
 Result<> write_conversion(const PlannedOutput& planned, const std::string& path, PartialFiles mode, ThreadPool& threads,
                           const Context& process);
 

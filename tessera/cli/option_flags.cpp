@@ -18,8 +18,11 @@ constexpr std::pair<std::string_view, std::string_view> kFlagOfOption[] = {
     {"n_ctx", "-c"},
     {"n_gpu_layers", "-ngl"},
     {"n_keep", "--keep"},
+    {"n_micro", "--micro-batch"},
     {"n_ubatch", "-ub"},
     {"pre", "--pre"},
+    {"recomputes", "--recompute"},
+    {"resume", "--resume"},
     {"schedule.peak", "--lr"},
     {"seed", "--seed"},
 };

@@ -67,11 +67,14 @@ Result<> fit_plan(const QuantizeArgs& args, const ModelFiles& files, convert::Qu
                   const convert::QuantizeOptions& options, ThreadPool& threads, Context& process) {
   uint64_t max_bytes = 0;
   if (const double* bits = std::get_if<double>(&*args.size))
-    max_bytes = static_cast<uint64_t>(*bits / 8 * static_cast<double>(count_parameters(files)));
+    max_bytes = convert::bytes_of_bits(*bits, files);
   else
     max_bytes = std::get<uint64_t>(*args.size);
   ProgressBar bar("measuring", process.quiet);
-  const auto progress = [&](float share) { bar.update(share); };
+  const auto progress = [&](float share) {
+    bar.update(share);
+    return true;
+  };
   const convert::WorkContext work{threads, &process.interrupt, progress};
   TESSERA_TRY(convert::fit_size(files, plan, options, max_bytes, work));
   if (args.file_type) plan.file_type = args.file_type;

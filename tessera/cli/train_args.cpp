@@ -15,8 +15,9 @@ constexpr int64_t kMaxSteps = int64_t{1} << 40;
 
 }  // namespace
 
-TrainArgs::TrainArgs(float default_learning_rate) : learning_rate(default_learning_rate) {
-  n_threads = default_thread_count();
+TrainArgs::TrainArgs(float default_learning_rate) {
+  learning_rate = default_learning_rate;
+  threads.n_threads = default_thread_count();
 }
 
 void TrainArgs::add_to(FlagTable& table) {
@@ -88,8 +89,8 @@ void TrainArgs::add_to(FlagTable& table) {
       "f32");
   table.common("--loss-svg", "FILE", "write the loss curve as an SVG picture", set_string(svg));
   table.common("--log", "FILE", "write losses as lines of JSON", set_string(log_path));
-  add_threads_flag(table, n_threads);
-  add_numa_flag(table, numa);
+  add_threads_flag(table, threads.n_threads);
+  add_numa_flag(table, threads.numa);
 }
 
 Result<> TrainArgs::check() const {

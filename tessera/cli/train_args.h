@@ -4,39 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "tessera/base/numa.h"
 #include "tessera/cli/command.h"
+#include "tessera/train/job.h"
 #include "tessera/train/lora.h"
-#include "tessera/train/run.h"
 
 namespace tessera::cli {
 
-struct TrainArgs {
-  std::vector<std::string> texts;
-  std::string separator = "<|endoftext|>";
+struct TrainArgs : train::JobOptions {
   bool separate_documents = false;  // no window contains parts of two documents
   bool whole_documents = false;     // no window begins or ends inside a document that is shorter than the window
-  bool special = false;             // recognize control tokens in the text
-  std::string output, checkpoint, svg, log_path;
-  bool resume = false;
-  int64_t n_ctx = 0;    // 0: the model's
-  int64_t n_batch = 8;  // windows
-  int64_t n_micro = 0;  // windows; 0: as many of a batch as contain kMicroTokens tokens
-  int64_t n_steps = 0;  // 0: computed from n_epochs
-  float n_epochs = 1;
-  int64_t n_warmup = -1;  // -1: a share of the steps
-  train::ScheduleShape shape = train::ScheduleShape::cosine;
-  float learning_rate;
-  float floor = 0.1f;
-  float clip = 1.0f;
-  train::OptimizerOptions optimizer;
-  int64_t seed = 1;
-  float eval_share = 0.0f;
-  int64_t eval_every = 0, save_every = 0, n_keep = 0;
-  bool recomputes = false;
-  DType type = DType::f32;
-  int32_t n_threads = 1;
-  NumaPolicy numa = NumaPolicy::none;
+  std::string output, svg, log_path;
 
   explicit TrainArgs(float default_learning_rate);
   void add_to(FlagTable& table);

@@ -105,7 +105,8 @@ Result<std::vector<WeightDifference>> compare_weights(const WeightSet& first, co
       second.forget(piece.pair->second, piece.begin, piece.n);
       ++n_done;
       if (context.cancel != nullptr && context.cancel->cancelled()) is_stopped = true;
-      if (thread.index == 0) context.progress(static_cast<float>(n_done) / static_cast<float>(pieces.size()));
+      if (thread.index == 0 && !context.progress(static_cast<float>(n_done) / static_cast<float>(pieces.size())))
+        is_stopped = true;
     }
   });
   if (is_stopped) return fail(ErrorCode::cancelled, "cancelled");

@@ -216,4 +216,22 @@ Result<> check_output(const Checkpoint& checkpoint, std::span<const std::string>
   return {};
 }
 
+uint64_t bytes_of_files(const Checkpoint& checkpoint) {
+  uint64_t n = 0;
+  for (const std::string& path : checkpoint.paths()) {
+    std::error_code error;
+    if (const auto size = std::filesystem::file_size(path, error); !error) n += size;
+  }
+  return n;
+}
+
+Result<PartialOutput> open_output(const Conversion& conversion, const QuantizePlan& plan,
+                                  const QuantizeOptions& options, const OutputPlan& output) {
+  TESSERA_ASSIGN(const uint64_t fingerprint, fingerprint_of(conversion, plan, options, output.program_version));
+  TESSERA_ASSIGN(PartialOutput partial, PartialOutput::open(output.path, fingerprint, output.resumes));
+  const uint64_t n_wanted = output.n_bytes - std::min(output.n_bytes, partial.n_bytes_found());
+  TESSERA_TRY(check_output(conversion.checkpoint(), output_paths(plan, output.path), n_wanted));
+  return partial;
+}
+
 }  // namespace tessera::convert

@@ -77,6 +77,22 @@ Result<> check_output(const Checkpoint& checkpoint, std::span<const std::string>
 Result<uint64_t> fingerprint_of(const Conversion& conversion, const QuantizePlan& plan, const QuantizeOptions& options,
                                 std::string_view program_version);
 
+/// Bytes of the files of a checkpoint.
+uint64_t bytes_of_files(const Checkpoint& checkpoint);
+
+/// The output of a conversion.
+struct OutputPlan {
+  std::string path;
+  uint64_t n_bytes = 0;  // of all files
+  bool resumes = false;  // continue partial files of the same plan, and keep them after an error
+  std::string_view program_version;
+};
+
+/// The partial files of an output, checked before any work. Errors: those of fingerprint_of(), PartialOutput::open()
+/// and check_output().
+Result<PartialOutput> open_output(const Conversion& conversion, const QuantizePlan& plan,
+                                  const QuantizeOptions& options, const OutputPlan& output);
+
 /// The type of a tensor: F32 for what is small and sensitive, else `matrices`.
 DType type_in_gguf(std::string_view name, size_t rank, DType matrices);
 /// The shape of a tensor, innermost extent first. Errors: limit (too many dimensions, or too long rows).

@@ -32,8 +32,15 @@ std::optional<FileType> file_type_from_name(std::string_view text) {
   uint32_t id = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
   const bool is_id = error == std::errc() && end == text.data() + text.size();
+  if (is_id) return file_type_from_id(id);
   for (const FileTypeInfo& row : kFileTypes)
-    if (is_id ? row.id == id : is_same_name(row.name, text) || is_same_name(row.alias, text)) return row.type;
+    if (is_same_name(row.name, text) || is_same_name(row.alias, text)) return row.type;
+  return std::nullopt;
+}
+
+std::optional<FileType> file_type_from_id(uint32_t id) {
+  for (const FileTypeInfo& row : kFileTypes)
+    if (row.id == id) return row.type;
   return std::nullopt;
 }
 

@@ -34,6 +34,9 @@ std::span<const FileTypeInfo> all_file_types();
 /// Returns the mix with a name or alias, in upper or lower case, or with an id in decimal ("15").
 std::optional<FileType> file_type_from_name(std::string_view text);
 
+/// Returns the first mix with a value of general.file_type.
+std::optional<FileType> file_type_from_id(uint32_t id);
+
 /// Returns the mix that names a file of mostly this dtype, if there is one.
 std::optional<FileType> file_type_of(DType dtype);
 

@@ -9,6 +9,7 @@
 #include "tessera/base/checked.h"
 #include "tessera/base/index.h"
 #include "tessera/gguf/limits.h"
+#include "tessera/gguf/weight_facts.h"
 
 namespace tessera::convert {
 
@@ -126,7 +127,8 @@ Result<std::vector<Points>> measure_all(const ModelFiles& files, const QuantizeP
       if (!measured[free[at]]) return forward_error(measured[free[at]]);
       forget(files, options, plan.tensors[free[at]].source);
     }
-    context.progress(static_cast<float>(begin + n) / static_cast<float>(free.size()));
+    if (!context.progress(static_cast<float>(begin + n) / static_cast<float>(free.size())))
+      return fail(ErrorCode::cancelled, "interrupted");
   }
   std::vector<Points> points;
   for (Result<Points>& result : measured) points.push_back(std::move(*result));
@@ -134,6 +136,10 @@ Result<std::vector<Points>> measure_all(const ModelFiles& files, const QuantizeP
 }
 
 }  // namespace
+
+uint64_t bytes_of_bits(double bits_per_value, const ModelFiles& files) {
+  return static_cast<uint64_t>(bits_per_value / 8 * static_cast<double>(count_parameters(files)));
+}
 
 std::vector<SizePoint> lower_hull(std::vector<SizePoint> points) {
   std::ranges::sort(points, [](const SizePoint& a, const SizePoint& b) {

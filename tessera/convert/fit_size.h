@@ -16,6 +16,9 @@ namespace tessera::convert {
 Result<> fit_size(const ModelFiles& files, QuantizePlan& plan, const QuantizeOptions& options, uint64_t max_bytes,
                   const WorkContext& context);
 
+/// The bytes of a file with so many bits for each value of a model.
+uint64_t bytes_of_bits(double bits_per_value, const ModelFiles& files);
+
 /// A point of a tensor's trade-off.
 struct SizePoint {
   DType dtype = DType::f32;

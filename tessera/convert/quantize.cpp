@@ -8,6 +8,7 @@
 
 #include "tessera/base/checked.h"
 #include "tessera/base/index.h"
+#include "tessera/gguf/keys.h"
 #include "tessera/gguf/printable.h"
 
 namespace tessera::convert {
@@ -59,7 +60,8 @@ class TensorStream {
       }
       forget(begin, n_rows);
       if (context_.cancel != nullptr && context_.cancel->cancelled()) return fail(ErrorCode::cancelled, "interrupted");
-      context_.progress(static_cast<float>(static_cast<double>(n_bytes_done_) / static_cast<double>(n_bytes_total_)));
+      const double share = static_cast<double>(n_bytes_done_) / static_cast<double>(n_bytes_total_);
+      if (!context_.progress(static_cast<float>(share))) return fail(ErrorCode::cancelled, "interrupted");
     }
     return write_rest(writer);
   }
@@ -227,17 +229,31 @@ Result<> publish(std::span<GgufWriter> writers, std::span<const std::string> pat
 
 }  // namespace
 
-Result<> require_other_files(const ModelFiles& files, const QuantizePlan& plan, const std::string& path) {
-  for (const std::string& part : output_paths(plan, path)) {
-    struct stat output {};
-    if (::stat(part.c_str(), &output) != 0) continue;
-    for (const auto& file : files.files()) {
-      struct stat input {};
-      if (file->file() == nullptr || ::fstat(file->file()->descriptor(), &input) != 0) continue;
-      if (input.st_dev == output.st_dev && input.st_ino == output.st_ino)
-        return fail(ErrorCode::invalid_argument, "{}: is the input, {}: give another output", part, file->name());
-    }
+std::optional<FileType> recorded_type(const ModelFiles& files) {
+  const auto id = files.metadata().get<uint32_t>(keys::kFileType);
+  return id ? file_type_from_id(*id) : std::nullopt;
+}
+
+uint64_t bytes_of_files(const ModelFiles& files) {
+  uint64_t n = 0;
+  for (const auto& file : files.files()) n += file->bytes().size();
+  return n;
+}
+
+Result<> require_other_file(const ModelFiles& files, const std::string& output) {
+  struct stat there {};
+  if (::stat(output.c_str(), &there) != 0) return {};
+  for (const auto& file : files.files()) {
+    struct stat input {};
+    if (file->file() == nullptr || ::fstat(file->file()->descriptor(), &input) != 0) continue;
+    if (input.st_dev == there.st_dev && input.st_ino == there.st_ino)
+      return fail(ErrorCode::invalid_argument, "{}: is the input, {}: give another output", output, file->name());
   }
+  return {};
+}
+
+Result<> require_other_files(const ModelFiles& files, const QuantizePlan& plan, const std::string& path) {
+  for (const std::string& part : output_paths(plan, path)) TESSERA_TRY(require_other_file(files, part));
   return {};
 }
 

@@ -100,16 +100,23 @@ Result<GgufBuilder> describe_part(const ModelFiles& files, const QuantizePlan& p
 /// Returns the total size of all output files of the plan. Errors: metadata that cannot be written.
 Result<uint64_t> output_bytes(const ModelFiles& files, const QuantizePlan& plan, const QuantizeOptions& options);
 
+/// The mix that a file names; none: it names none, or an unknown one.
+std::optional<FileType> recorded_type(const ModelFiles& files);
+/// Bytes of all files.
+uint64_t bytes_of_files(const ModelFiles& files);
+
 /// Returns the paths of the plan's parts for an output path.
 std::vector<std::string> output_paths(const QuantizePlan& plan, const std::string& path);
 
+/// Fails if an output is a file of the input, under whatever name.
+Result<> require_other_file(const ModelFiles& files, const std::string& output);
 /// Fails if an output of the plan is a file of the input, under whatever name.
 Result<> require_other_files(const ModelFiles& files, const QuantizePlan& plan, const std::string& path);
 
 struct WorkContext {
   ThreadPool& threads;
   const CancelToken* cancel = nullptr;
-  FunctionRef<void(float)> progress;  // called with the completed share of the work
+  FunctionRef<bool(float)> progress;  // called with the completed share of the work; returns false to stop
   PartialOutput* partial = nullptr;   // files that are continued; none: new ones that do not stay after an error
 };
 

@@ -30,6 +30,14 @@ Result<> check(const ChunkOptions& options) {
   return {};
 }
 
+Result<> require_tokens(const text::Vocab& vocab, std::span<const int32_t> tokens) {
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (!vocab.contains(tokens[i]))
+      return fail(ErrorCode::mismatch, "token {} is {}, the vocabulary has 0 to {}", i, tokens[i],
+                  vocab.n_tokens() - 1);
+  return {};
+}
+
 }  // namespace
 
 Chunks::Chunks(const text::Vocab& vocab, int64_t n_ctx, int64_t stride) : n_ctx_(n_ctx), stride_(stride) {
@@ -41,8 +49,18 @@ Result<Chunks> Chunks::create(const text::Tokenizer& tokenizer, std::string_view
   TESSERA_TRY(require_utf8(text));
   auto tokens = tokenizer.tokenize(text, {.add_special = true});
   if (!tokens) return forward_error(tokens, "text");
+  return cut(tokenizer.vocab(), *tokens, options);
+}
+
+Result<Chunks> Chunks::create(const text::Vocab& vocab, std::span<const int32_t> tokens, const ChunkOptions& options) {
+  TESSERA_TRY(check(options));
+  TESSERA_TRY(require_tokens(vocab, tokens));
+  return cut(vocab, tokens, options);
+}
+
+Result<Chunks> Chunks::cut(const text::Vocab& vocab, std::span<const int32_t> tokens, const ChunkOptions& options) {
   const int64_t n_ctx = options.n_ctx, stride = options.stride == 0 ? n_ctx : options.stride;
-  const auto n_tokens = static_cast<int64_t>(tokens->size());
+  const auto n_tokens = static_cast<int64_t>(tokens.size());
   const int64_t n_whole = n_tokens < n_ctx ? 0 : (n_tokens - n_ctx) / stride + 1;
   if (options.stride == 0 && n_whole < 2)
     return fail(ErrorCode::limit, "text of {} tokens, want at least {}: two chunks of {} (option n_ctx sets it)",
@@ -53,21 +71,18 @@ Result<Chunks> Chunks::create(const text::Tokenizer& tokenizer, std::string_view
   if (options.n_skip >= n_whole)
     return fail(ErrorCode::limit, "text of {} chunks of {} tokens: none is left after {} that are skipped", n_whole,
                 n_ctx, options.n_skip);
-  Chunks chunks(tokenizer.vocab(), n_ctx, stride);
+  Chunks chunks(vocab, n_ctx, stride);
   chunks.n_chunks_ = n_whole - options.n_skip;
   if (options.n_max_chunks >= 0) chunks.n_chunks_ = std::min(chunks.n_chunks_, options.n_max_chunks);
   if (chunks.n_chunks_ > 0) {
-    const auto first = tokens->begin() + options.n_skip * stride;
+    const auto first = tokens.begin() + options.n_skip * stride;
     chunks.tokens_.assign(first, first + (chunks.n_chunks_ - 1) * stride + n_ctx);
   }
   return chunks;
 }
 
 Result<Chunks> Chunks::create(const text::Vocab& vocab, std::vector<int32_t> tokens, int64_t n_ctx) {
-  for (size_t i = 0; i < tokens.size(); ++i)
-    if (!vocab.contains(tokens[i]))
-      return fail(ErrorCode::mismatch, "token {} is {}, the vocabulary has 0 to {}", i, tokens[i],
-                  vocab.n_tokens() - 1);
+  TESSERA_TRY(require_tokens(vocab, tokens));
   Chunks chunks(vocab, n_ctx, n_ctx);
   chunks.n_chunks_ = static_cast<int64_t>(tokens.size()) / n_ctx;
   chunks.tokens_ = std::move(tokens);
@@ -108,6 +123,18 @@ Result<> decode_chunks(Session& session, const Chunks& chunks, Range which, cons
     TESSERA_TRY(session.decode(batch, cancel));
     for (size_t i = 0; i < rows.size(); ++i) rows[i].logits = session.logits(static_cast<int64_t>(i));
     if (!rows.empty()) TESSERA_TRY(visit(rows));
+  }
+  return {};
+}
+
+Result<> decode_all(Session& session, const Chunks& chunks, const ChunkRun& run, RowsVisitor visit,
+                    FunctionRef<bool(int64_t)> progress, const CancelToken* cancel) {
+  const int64_t n_parallel = run.n_parallel(chunks.n_ctx());
+  for (int64_t begin = 0; begin < chunks.size(); begin += n_parallel) {
+    const Range which{begin, std::min(begin + n_parallel, chunks.size())};
+    TESSERA_TRY(decode_chunks(session, chunks, which, run, visit, cancel));
+    if (!progress(which.end))
+      return fail(ErrorCode::cancelled, "stopped after chunk {} of {}", which.end, chunks.size());
   }
   return {};
 }

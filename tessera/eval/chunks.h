@@ -32,6 +32,8 @@ class Chunks {
   /// UTF-8); invalid_argument (the options); limit (fewer than two chunks, or one if chunks overlap, or none after the
   /// skipped ones).
   static Result<Chunks> create(const text::Tokenizer& tokenizer, std::string_view text, const ChunkOptions& options);
+  /// The same for a tokenized text. Errors: also mismatch (a token is not in the vocabulary).
+  static Result<Chunks> create(const text::Vocab& vocab, std::span<const int32_t> tokens, const ChunkOptions& options);
   /// Divides a tokenized text, which has a whole number of chunks. Errors: mismatch (a token is not in the vocabulary).
   static Result<Chunks> create(const text::Vocab& vocab, std::vector<int32_t> tokens, int64_t n_ctx);
 
@@ -47,6 +49,7 @@ class Chunks {
 
  private:
   Chunks(const text::Vocab& vocab, int64_t n_ctx, int64_t stride);
+  static Result<Chunks> cut(const text::Vocab& vocab, std::span<const int32_t> tokens, const ChunkOptions& options);
 
   int64_t n_ctx_, stride_;
   int64_t n_chunks_ = 0;
@@ -85,5 +88,10 @@ using RowsVisitor = FunctionRef<Result<>(std::span<const ChunkRow> rows)>;
 /// and of the visitor.
 Result<> decode_chunks(Session& session, const Chunks& chunks, Range which, const ChunkRun& run, RowsVisitor visit,
                        const CancelToken* cancel);
+
+/// Decodes all chunks, as many at once as run.n_parallel(). `progress` gets the number of chunks that are done, and
+/// returns false to stop. Errors: those of decode_chunks(); cancelled.
+Result<> decode_all(Session& session, const Chunks& chunks, const ChunkRun& run, RowsVisitor visit,
+                    FunctionRef<bool(int64_t)> progress, const CancelToken* cancel);
 
 }  // namespace tessera::eval

@@ -26,6 +26,8 @@ class Perplexity {
   void add(double negative_log_likelihood) { mean_.add(negative_log_likelihood); }
   /// Returns the estimate for all added values; zeros if there are none.
   PerplexityEstimate estimate() const { return perplexity_of(mean_); }
+  /// The mean of the added values and its standard error.
+  Measured mean() const { return mean_.mean(); }
 
  private:
   RunningMean mean_;

@@ -32,6 +32,7 @@ class ReferenceLogits {
   /// match the header, an id outside the n_vocab tokens).
   static Result<ReferenceLogits> parse(std::span<const std::byte> bytes, std::string name);
 
+  const std::string& name() const { return name_; }
   std::span<const int32_t> ids() const { return ids_; }
   int64_t n_vocab() const { return n_vocab_; }
 

@@ -158,7 +158,7 @@ TEST(CapiRuntime, RefusesWrongOptions) {
   options.thread_priority = TESSERA_PRIORITY_NORMAL;
   options.flags = 2;
   EXPECT_STATUS(tessera_runtime_create(&options, &runtime, error), TESSERA_INVALID_ARGUMENT,
-                "flags: 0x2, known is 0x1");
+                "flags: 0x2, known are 0x1");
   options.flags = 0;
   options.thread_cpus = "all";
   EXPECT_STATUS(tessera_runtime_create(&options, &runtime, error), TESSERA_INVALID_ARGUMENT, "thread_cpus: ");

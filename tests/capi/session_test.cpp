@@ -124,7 +124,7 @@ TEST_F(CapiSession, RefusesWrongOptions) {
     EXPECT_STATUS(tessera_session_create(model_.get(), &options, &session, error), status, text);
     EXPECT_EQ(session, nullptr);
   };
-  refuse([](auto& o) { o.flags = 2; }, TESSERA_INVALID_ARGUMENT, "flags: 0x2, known is 0x1");
+  refuse([](auto& o) { o.flags = 2; }, TESSERA_INVALID_ARGUMENT, "flags: 0x2, known are 0x1");
   refuse([](auto& o) { o.n_threads = -1; }, TESSERA_INVALID_ARGUMENT, "n_threads: -1");
   refuse([](auto& o) { o.type_k = 10; }, TESSERA_INVALID_ARGUMENT, "type_k: 10");
   refuse([](auto& o) { o.type_v = -1; }, TESSERA_INVALID_ARGUMENT, "type_v: -1");

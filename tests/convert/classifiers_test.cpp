@@ -54,7 +54,7 @@ Result<std::shared_ptr<Engine>> classifier_engine(const HubFolder& folder) {
   conversion->apply_to(options);
   TESSERA_ASSIGN(const auto plan, plan_quantize(conversion->files(), options));
   TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = 1}));
-  const auto progress = [](float) {};
+  const auto progress = [](float) { return true; };
   TESSERA_TRY(write_quantized(conversion->files(), plan, options, output, {*threads, nullptr, progress}));
   return load_engine(output);
 }

@@ -22,7 +22,7 @@ Result<std::vector<WeightDifference>> compare_paths(const std::string& first, co
   TESSERA_ASSIGN(const auto a, open_weights(first, names));
   TESSERA_ASSIGN(const auto b, open_weights(second, names));
   TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = n_threads}));
-  return compare_weights(*a, *b, {*threads, nullptr, [](float) {}});
+  return compare_weights(*a, *b, {*threads, nullptr, [](float) { return true; }});
 }
 
 // Two folders with a tensor of the same name each.
@@ -129,7 +129,8 @@ TEST(CompareWeights, ACheckpointAndItsConversions) {
     ASSERT_OK_AND_ASSIGN(const auto plan, plan_quantize(conversion->files(), options));
     ASSERT_OK_AND_ASSIGN(const auto threads, ThreadPool::create({.n_threads = 1}));
     const std::string path = temporary_path("compared.gguf");
-    ASSERT_OK(write_quantized(conversion->files(), plan, options, path, {*threads, nullptr, [](float) {}}));
+    ASSERT_OK(
+        write_quantized(conversion->files(), plan, options, path, {*threads, nullptr, [](float) { return true; }}));
     ASSERT_OK_AND_ASSIGN(const auto rows, compare_paths(folder, path, WeightNames::converted));
     EXPECT_EQ(rows.size(), conversion->files().tensors().size());
     double largest = 0;
@@ -148,7 +149,8 @@ TEST(CompareWeights, CanBeCancelled) {
   ASSERT_OK_AND_ASSIGN(const auto threads, ThreadPool::create({.n_threads = 1}));
   CancelToken cancel;
   cancel.cancel();
-  EXPECT_ERROR(compare_weights(*weights, *weights, {*threads, &cancel, [](float) {}}), "cancelled");
+  EXPECT_ERROR(compare_weights(*weights, *weights, {*threads, &cancel, [](float) { return true; }}), "cancelled");
+  EXPECT_ERROR(compare_weights(*weights, *weights, {*threads, nullptr, [](float) { return false; }}), "cancelled");
 }
 
 }  // namespace

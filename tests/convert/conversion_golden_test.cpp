@@ -98,7 +98,7 @@ Result<std::unique_ptr<ModelFiles>> convert_folder(const std::string& folder, Fi
   conversion->apply_to(options);
   TESSERA_ASSIGN(const auto plan, plan_quantize(conversion->files(), options));
   TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = n_threads}));
-  const auto progress = [](float) {};
+  const auto progress = [](float) { return true; };
   TESSERA_TRY(write_quantized(conversion->files(), plan, options, output, {*threads, nullptr, progress}));
   return ModelFiles::open(output);
 }

@@ -37,7 +37,7 @@ Result<ConvertedFile> convert_checkpoint(const std::string& folder, const std::s
   conversion->apply_to(options);
   TESSERA_ASSIGN(const auto plan, plan_quantize(conversion->files(), options));
   TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = settings.n_threads}));
-  const auto progress = [](float) {};
+  const auto progress = [](float) { return true; };
   TESSERA_ASSIGN(const uint64_t n_bytes, output_bytes(conversion->files(), plan, options));
   ConvertedFile file{.path = temporary_path(output), .warnings = conversion->warnings()};
   TESSERA_TRY(write_quantized(conversion->files(), plan, options, file.path, {*threads, nullptr, progress}));

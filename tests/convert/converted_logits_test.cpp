@@ -30,7 +30,7 @@ Result<std::shared_ptr<Engine>> converted_engine(const std::string& folder, File
   conversion->apply_to(options);
   TESSERA_ASSIGN(const auto plan, plan_quantize(conversion->files(), options));
   TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = 2}));
-  const auto progress = [](float) {};
+  const auto progress = [](float) { return true; };
   TESSERA_TRY(write_quantized(conversion->files(), plan, options, output, {*threads, nullptr, progress}));
   return load_engine(output);
 }

@@ -35,7 +35,9 @@ TEST(FileTypes, Ids) {
     EXPECT_EQ(info(*type).id, id) << name;
     EXPECT_EQ(info(*type).name, name);
     EXPECT_EQ(file_type_from_name(std::to_string(id)), type);
+    EXPECT_EQ(file_type_from_id(id), type);
   }
+  EXPECT_EQ(file_type_from_id(4), std::nullopt);
 }
 
 TEST(FileTypes, EveryRowIsAtItsEnumerator) {

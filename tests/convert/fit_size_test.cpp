@@ -1,6 +1,8 @@
 // The best mix for a size: the trade-off computed by hand, and files within the size.
 #include "tessera/convert/fit_size.h"
 
+#include "tessera/gguf/weight_facts.h"
+
 #include <limits>
 #include <map>
 
@@ -56,7 +58,7 @@ class FitSize : public ::testing::Test {
   Result<QuantizePlan> fit(uint64_t max_bytes, int n_threads = 2) {
     TESSERA_ASSIGN(QuantizePlan plan, plan_quantize(*files_, options_));
     TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = n_threads}));
-    const auto progress = [](float) {};
+    const auto progress = [](float) { return true; };
     TESSERA_TRY(fit_size(*files_, plan, options_, max_bytes, {*threads, nullptr, progress}));
     return plan;
   }
@@ -129,6 +131,21 @@ TEST_F(FitSize, BytesGoWhereTheErrorIs) {
   const auto plan = fit(18000);
   ASSERT_OK(plan);
   EXPECT_LT(plan->tensors[0].n_bytes, plan->tensors[1].n_bytes);
+}
+
+TEST_F(FitSize, BitsAreOfEachValue) {
+  EXPECT_EQ(count_parameters(*files_), 256 * 64 + 256 + 256 * 64 + 96 * 64 + 100 * 64);
+  EXPECT_EQ(bytes_of_bits(4.5, *files_), count_parameters(*files_) * 45 / 80);
+  EXPECT_EQ(bytes_of_files(*files_), std::filesystem::file_size(files_->name()));
+}
+
+TEST_F(FitSize, StopsOnRequest) {
+  ASSERT_OK_AND_ASSIGN(QuantizePlan plan, plan_quantize(*files_, options_));
+  ASSERT_OK_AND_ASSIGN(const auto threads, ThreadPool::create({}));
+  const auto stops = [](float) { return false; };
+  const auto stopped = fit_size(*files_, plan, options_, 40000, {*threads, nullptr, stops});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
 }
 
 TEST_F(FitSize, NonFiniteValuesAreNamed) {

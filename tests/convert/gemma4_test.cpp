@@ -132,7 +132,8 @@ Result<std::unique_ptr<ModelFiles>> converted_gemma(const HubFolder& folder) {
   conversion->apply_to(options);
   TESSERA_ASSIGN(const auto plan, plan_quantize(conversion->files(), options));
   TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = 1}));
-  TESSERA_TRY(write_quantized(conversion->files(), plan, options, output, {*threads, nullptr, [](float) {}}));
+  TESSERA_TRY(
+      write_quantized(conversion->files(), plan, options, output, {*threads, nullptr, [](float) { return true; }}));
   return ModelFiles::open(output);
 }
 

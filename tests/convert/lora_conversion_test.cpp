@@ -23,7 +23,7 @@ Result<> write_conversion(const Conversion& conversion, const std::string& outpu
   conversion.apply_to(options);
   TESSERA_ASSIGN(const auto plan, plan_quantize(conversion.files(), options));
   TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = 2}));
-  const auto progress = [](float) {};
+  const auto progress = [](float) { return true; };
   return write_quantized(conversion.files(), plan, options, output, {*threads, nullptr, progress});
 }
 

@@ -34,7 +34,7 @@ Result<> merge(const std::string& model, std::vector<ScaledLora> loras, const st
   TESSERA_ASSIGN(auto plan, convert::plan_quantize(*files, options));
   TESSERA_TRY(merge.apply_to(plan, type));
   TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = n_threads}));
-  const auto progress = [](float) {};
+  const auto progress = [](float) { return true; };
   return convert::write_quantized(*files, plan, options, output, {*threads, nullptr, progress});
 }
 

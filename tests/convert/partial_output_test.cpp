@@ -43,7 +43,7 @@ PlannedLlama plan_llama(const std::string& folder, FileType type, uint64_t max_t
 Result<> write_llama(const PlannedLlama& planned, const std::string& path, PartialOutput* partial = nullptr,
                      const CancelToken* cancel = nullptr) {
   TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = 2}));
-  const auto progress = [](float) {};
+  const auto progress = [](float) { return true; };
   return write_quantized(planned.conversion->files(), planned.plan, planned.options, path,
                          {*threads, cancel, progress, partial});
 }
@@ -110,7 +110,10 @@ TEST(OutputInParts, NothingAppearsBeforeAllIsComplete) {
   const std::string first = split_path(folder + "/out", 0, 3);
   const PlannedLlama planned = plan_llama(hub, FileType::bf16, 8);
   ASSERT_OK_AND_ASSIGN(const auto threads, ThreadPool::create({.n_threads = 1}));
-  const auto block = [&](float) { fs::create_directories(first); };
+  const auto block = [&](float) {
+    fs::create_directories(first);
+    return true;
+  };
   EXPECT_ERROR(write_quantized(planned.conversion->files(), planned.plan, planned.options, folder + "/out.gguf",
                                {*threads, nullptr, block}),
                first + ": cannot rename into place");
@@ -342,6 +345,24 @@ TEST(Fingerprint, HashesTextsNumbersAndFiles) {
   fs::last_write_time(b, time);
   EXPECT_NE(Fingerprint().add_file(b).value(), before);
   EXPECT_EQ(Fingerprint().add_file(a + ".none").value(), Fingerprint().add(UINT64_MAX).value());
+}
+
+TEST(OpenOutput, ChecksPathsAndSpaceBeforeWork) {
+  const std::string hub = hub_llama().write("open-hub"), folder = output_folder("open");
+  const PlannedLlama planned = plan_llama(hub, FileType::bf16);
+  const auto open = [&](const std::string& path, uint64_t n_bytes) {
+    return open_output(*planned.conversion, planned.plan, planned.options,
+                       {.path = path, .n_bytes = n_bytes, .resumes = true, .program_version = "1"});
+  };
+  ASSERT_OK_AND_ASSIGN(const PartialOutput output, open(folder + "/out.gguf", 1000));
+  EXPECT_TRUE(output.resumes());
+  ASSERT_OK_AND_ASSIGN(const PartialOutput same,
+                       PartialOutput::open(folder + "/out.gguf", planned.fingerprint(), true));
+  EXPECT_EQ(output.path_of(0, 1), same.path_of(0, 1));
+  EXPECT_ERROR(open(folder + "/out.gguf", UINT64_MAX), "out.gguf: needs 18446744073709551615 bytes, ");
+  const std::string input = planned.conversion->checkpoint().paths().front();
+  EXPECT_ERROR(open(input, 1000), "is the input");
+  EXPECT_EQ(bytes_of_files(planned.conversion->checkpoint()), fs::file_size(input));
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ inline Result<> quantize_file(const std::string& input, const std::string& outpu
   TESSERA_ASSIGN(const auto files, ModelFiles::open(input));
   TESSERA_ASSIGN(const auto plan, convert::plan_quantize(*files, options));
   TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = n_threads}));
-  const auto progress = [](float) {};
+  const auto progress = [](float) { return true; };
   return convert::write_quantized(*files, plan, options, output, {*threads, nullptr, progress});
 }
 

@@ -343,10 +343,20 @@ TEST(Quantize, StopsOnRequestAndLeavesNothing) {
   ASSERT_OK(plan);
   ASSERT_OK(threads);
   CancelToken cancel;
-  const auto progress = [&](float) { cancel.cancel(); };  // after the first tensor
+  const auto progress = [&](float) {  // after the first tensor
+    cancel.cancel();
+    return true;
+  };
   const auto stopped = write_quantized(**files, *plan, options, out, {**threads, &cancel, progress});
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
+  EXPECT_EQ(count_files_like(out), 0u);
+  int n_calls = 0;
+  const auto stops = [&](float) { return ++n_calls < 1; };
+  const auto stopped_by_progress = write_quantized(**files, *plan, options, out, {**threads, nullptr, stops});
+  ASSERT_FALSE(stopped_by_progress);
+  EXPECT_EQ(stopped_by_progress.error().code(), ErrorCode::cancelled);
+  EXPECT_EQ(n_calls, 1);
   EXPECT_EQ(count_files_like(out), 0u);
 }
 

@@ -57,6 +57,22 @@ TEST(Chunks, OfTokens) {
   EXPECT_ERROR(Chunks::create(tokenizer->vocab(), {3, 4, 5, -1}, 4), "token 3 is -1");
 }
 
+TEST(Chunks, OfTokensThatAreCut) {
+  const auto tokenizer = four_letters(Bos::add);
+  Ids ids = {1, 3, 4, 5, 6, 6, 5, 4, 3};
+  ASSERT_OK_AND_ASSIGN(const Chunks chunks, Chunks::create(tokenizer->vocab(), ids, ChunkOptions{.n_ctx = 4}));
+  ASSERT_EQ(chunks.size(), 2);
+  EXPECT_EQ(ids_of(chunks, 1), (Ids{1, 6, 5, 4}));
+  ASSERT_OK_AND_ASSIGN(const Chunks overlapping,
+                       Chunks::create(tokenizer->vocab(), ids, ChunkOptions{.n_ctx = 5, .stride = 2, .n_skip = 1}));
+  ASSERT_EQ(overlapping.size(), 2);
+  EXPECT_EQ(ids_of(overlapping, 1), (Ids{1, 6, 5, 4, 3}));
+  EXPECT_ERROR(Chunks::create(tokenizer->vocab(), ids, ChunkOptions{.n_ctx = 5}), "text of 9 tokens, want at least 10");
+  EXPECT_ERROR(Chunks::create(tokenizer->vocab(), ids, ChunkOptions{.n_ctx = 3}), "chunks of 3 tokens");
+  ids[8] = 7;
+  EXPECT_ERROR(Chunks::create(tokenizer->vocab(), ids, ChunkOptions{.n_ctx = 4}), "token 8 is 7");
+}
+
 TEST(Chunks, RefusesTextThatIsNotUtf8) {
   EXPECT_ERROR(Chunks::create(*four_letters(Bos::none),
                               "abcd\xff"
@@ -175,6 +191,36 @@ TEST(DecodeChunks, TheVisitorsErrorEndsTheRun) {
       nullptr);
   EXPECT_ERROR(done, "enough");
   EXPECT_EQ(n_visits, 2);
+}
+
+TEST(DecodeAll, VisitsEveryChunkUntilItIsStopped) {
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(story_model()));
+  const std::vector<int32_t> ids = token_ids(*engine, 7 * 8);
+  ASSERT_OK_AND_ASSIGN(const Chunks chunks, Chunks::create(engine->vocab(), ids, ChunkOptions{.n_ctx = 8}));
+  const ChunkRun run{.n_call = 24, .outputs = {7, 8}};
+  SessionOptions options;
+  run.set_up(options, 8);
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options));
+  std::vector<int64_t> visited, done;
+  int64_t n_stop = -1;
+  const auto visit = [&](std::span<const eval::ChunkRow> rows) -> Result<> {
+    for (const eval::ChunkRow& row : rows) visited.push_back(row.chunk);
+    return {};
+  };
+  const auto note = [&](int64_t n) {
+    done.push_back(n);
+    return n != n_stop;
+  };
+  ASSERT_OK(eval::decode_all(*session, chunks, run, visit, note, nullptr));
+  EXPECT_EQ(done, (std::vector<int64_t>{3, 6, 7}));
+  EXPECT_EQ(visited, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6}));
+  n_stop = 3;
+  const auto stopped = eval::decode_all(*session, chunks, run, visit, note, nullptr);
+  EXPECT_ERROR(stopped, "stopped after chunk 3 of 7");
+  EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
+  CancelToken cancel;
+  cancel.cancel();
+  EXPECT_EQ(eval::decode_all(*session, chunks, run, visit, note, &cancel).error().code(), ErrorCode::cancelled);
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ same() {
 cmake --install "$build" --prefix "$tmp/first" >/dev/null
 mv "$tmp/first" "$tmp/prefix"
 header=$tmp/prefix/include/tessera/tessera.h
+experimental=$tmp/prefix/include/tessera/tessera_experimental.h
 config=$(dirname "$(find "$tmp/prefix" -name tessera-config.cmake)")
 library=$(find "$tmp/prefix" -name 'libtessera.so.1')
 libdir=$(dirname "$library")
@@ -29,23 +30,26 @@ export LD_LIBRARY_PATH=$libdir
 
 # ---- the header alone, in each language
 warnings=(-Wall -Wextra -Wpedantic -Werror -fsyntax-only)
-for standard in c99 c11 c17; do
-  cc -x c -std=$standard "${warnings[@]}" -Wstrict-prototypes "$header" || fail "header in $standard"
-done
-for standard in c++11 c++17 c++20; do
-  c++ -x c++ -std=$standard "${warnings[@]}" "$header" || fail "header in $standard"
+for file in "$header" "$experimental"; do
+  for standard in c99 c11 c17; do
+    cc -x c -std=$standard "${warnings[@]}" -Wstrict-prototypes "$file" || fail "$file in $standard"
+  done
+  for standard in c++11 c++17 c++20; do
+    c++ -x c++ -std=$standard "${warnings[@]}" "$file" || fail "$file in $standard"
+  done
 done
 
-# ---- the library's names are those of the header, and nothing else
-sed -nE 's/^TESSERA_API .*\b(tessera_[a-z0-9_]+)\(.*/\1/p' "$header" | sort >"$tmp/declared"
-[ "$(wc -l <"$tmp/declared")" -gt 50 ] || fail "the header declares only: $(cat "$tmp/declared")"
-cmake "-DHEADER=$header" "-DOUTPUT=$tmp/exports.map" -P "$source/cmake/exports.cmake"
+# ---- the library's names are those of the headers, and nothing else
+sed -nE 's/^TESSERA_API .*\b(tessera_[a-z0-9_]+)\(.*/\1/p' "$header" "$experimental" |
+  sort >"$tmp/declared"
+[ "$(wc -l <"$tmp/declared")" -gt 100 ] || fail "the headers declare only: $(cat "$tmp/declared")"
+cmake "-DHEADER=$header" "-DOUTPUT=$tmp/exports.map" "-DMORE=EXPERIMENTAL=$experimental" -P "$source/cmake/exports.cmake"
 awk '/^TESSERA_/ { node = $1 } /^    tessera_/ { print substr($1, 1, length($1) - 1) "@@" node }' "$tmp/exports.map" |
   sort >"$tmp/want"
 sed 's/@@.*//' "$tmp/want" | diff "$tmp/declared" - || fail "declared functions (<) and those of the version script (>)"
 nm -D --defined-only "$library" | sed -nE 's/^[0-9a-f]+ T (.*)$/\1/p' | sort >"$tmp/exported"
 diff "$tmp/want" "$tmp/exported" || fail "functions with their versions (<) and exported ones (>)"
-others=$(nm -D --defined-only "$library" | grep -vE ' T tessera_[a-z0-9_]+@@TESSERA_[0-9.]+$| A TESSERA_[0-9.]+$' || true)
+others=$(nm -D --defined-only "$library" | grep -vE ' T tessera_[a-z0-9_]+@@TESSERA_([0-9.]+|EXPERIMENTAL)$| A TESSERA_([0-9.]+|EXPERIMENTAL)$' || true)
 same "other exported names" "$others" ""
 version=$(sed -nE 's/^#define TESSERA_VERSION_(MAJOR|MINOR|PATCH) ([0-9]+)$/\2/p' "$header" | paste -sd.)
 newest=$(sed -nE 's/^TESSERA_([0-9.]+) .*/\1/p' "$tmp/exports.map" | tail -1)

@@ -46,29 +46,29 @@ typedef struct tessera_train_options {
   uint32_t flags;           /* TESSERA_TRAIN_... */
   const char* const* texts; /* files */
   uint64_t n_texts;
-  const char* separator;  /* between documents of a file; NULL: "<|endoftext|>" */
-  const char* checkpoint; /* file; NULL: none */
-  int32_t layout;         /* TESSERA_WINDOWS_... */
-  int32_t schedule;       /* TESSERA_SCHEDULE_... */
-  int32_t optimizer;      /* TESSERA_OPTIMIZER_... */
-  int32_t n_threads;      /* 0: those of the runtime */
-  int64_t n_ctx;          /* tokens of a window; 0: the context of the model */
-  int64_t n_batch;        /* windows of a step; 8 */
-  int64_t n_micro;        /* windows that are computed at once; 0: enough for 1024 tokens */
-  int64_t n_steps;        /* 0: by n_epochs */
-  int64_t n_warmup;       /* steps; -1: 5% */
-  float n_epochs;         /* passes over the texts; 1 */
-  float learning_rate;    /* after the warm-up; 0.0002 */
-  float floor;            /* of the last step, as a share of the learning rate; 0.1 */
-  float clip;             /* largest norm of the gradients; 0: any; 1 */
-  float weight_decay;     /* of matrices; 0.1 */
-  float eval_share;       /* share of the windows for evaluation; 0 */
-  int64_t eval_every;     /* steps; 0: at the end */
-  int64_t save_every;     /* steps between checkpoints; 0: at the end */
-  int64_t n_keep;         /* earlier checkpoints that stay */
-  int64_t seed;           /* of initial weights and of the order of windows; 1 */
-  int64_t lora_rank;      /* of an adapter that is trained instead of the weights; 0: the weights */
-  float lora_alpha;       /* the adapter is scaled by lora_alpha / lora_rank; 16 */
+  const char* separator;    /* between documents of a file; NULL: "<|endoftext|>" */
+  const char* checkpoint;   /* file; NULL: none */
+  int32_t layout;           /* TESSERA_WINDOWS_... */
+  int32_t schedule;         /* TESSERA_SCHEDULE_... */
+  int32_t optimizer;        /* TESSERA_OPTIMIZER_... */
+  int32_t n_threads;        /* 0: those of the runtime */
+  int64_t n_ctx;            /* tokens of a window; 0: the context of the model */
+  int64_t n_batch;          /* windows of a step; 8 */
+  int64_t n_micro;          /* windows that are computed at once; 0: enough for 1024 tokens */
+  int64_t n_steps;          /* 0: by n_epochs */
+  int64_t n_warmup;         /* steps; -1: 5% */
+  float n_epochs;           /* passes over the texts; 1 */
+  float learning_rate;      /* after the warm-up; 0.0002 */
+  float floor;              /* of the last step, as a share of the learning rate; 0.1 */
+  float clip;               /* largest norm of the gradients; 0: any; 1 */
+  float weight_decay;       /* of matrices; 0.1 */
+  float eval_share;         /* share of the windows for evaluation; 0 */
+  int64_t eval_every;       /* steps; 0: at the end */
+  int64_t save_every;       /* steps between checkpoints; 0: at the end */
+  int64_t n_keep;           /* earlier checkpoints that stay */
+  int64_t seed;             /* of initial weights and of the order of windows; 1 */
+  int64_t lora_rank;        /* of an adapter that is trained instead of the weights; 0: the weights */
+  float lora_alpha;         /* the adapter is scaled by lora_alpha / lora_rank; 16 */
   const char* lora_targets; /* names with commas, such as "attn_q,attn_v"; NULL: all of attention and feed-forward */
 } tessera_train_options;
 enum {
@@ -80,11 +80,11 @@ enum {
 
 enum { TESSERA_TRAIN_STEP = 0, TESSERA_TRAIN_EVALUATED = 1, TESSERA_TRAIN_SAVED = 2 };
 typedef struct tessera_train_event {
-  int32_t kind;                     /* TESSERA_TRAIN_STEP, ... */
-  float learning_rate;              /* of a step, as the following */
-  int64_t step, n_steps;            /* from 1; set for each kind */
-  int64_t n_tokens;                 /* of the step */
-  double loss;                      /* also of an evaluation */
+  int32_t kind;          /* TESSERA_TRAIN_STEP, ... */
+  float learning_rate;   /* of a step, as the following */
+  int64_t step, n_steps; /* from 1; set for each kind */
+  int64_t n_tokens;      /* of the step */
+  double loss;           /* also of an evaluation */
   double gradient_norm, seconds;
 } tessera_train_event;
 /* Called on the thread that trains. Returns 0 to go on. */

@@ -23,8 +23,8 @@ constexpr std::array kLayouts = {train::WindowLayout::packed, train::WindowLayou
 constexpr uint32_t kTrainFlags =
     TESSERA_TRAIN_RESUME | TESSERA_TRAIN_RECOMPUTE | TESSERA_TRAIN_SPECIAL | TESSERA_TRAIN_BF16;
 
-constexpr tessera_schedule kScheduleDefaults = {.size = 0, .shape = 0, .peak = 1e-3f, .floor = 0.1f, .n_warmup = 0,
-                                                .n_steps = 1};
+constexpr tessera_schedule kScheduleDefaults = {
+    .size = 0, .shape = 0, .peak = 1e-3f, .floor = 0.1f, .n_warmup = 0, .n_steps = 1};
 constexpr tessera_new_model kNewModelDefaults = {};
 
 tessera_train_options train_defaults() {
@@ -186,35 +186,34 @@ struct Watcher {
 Result<> run_job(train::Job& job, Watcher& watcher) {
   TESSERA_TRY(job.start());
   const int64_t n_steps = job.run_options().schedule.n_steps;
-  const train::RunEvents events{
-      .on_step =
-          [&](const train::StepReport& step) {
-            watcher.tell({.kind = TESSERA_TRAIN_STEP,
-                          .learning_rate = step.learning_rate,
-                          .step = step.step,
-                          .n_steps = n_steps,
-                          .n_tokens = step.n_tokens,
-                          .loss = step.loss,
-                          .gradient_norm = step.gradient_norm,
-                          .seconds = step.seconds});
-          },
-      .on_eval =
-          [&](int64_t step, double loss) {
-            tessera_train_event event{};
-            event.kind = TESSERA_TRAIN_EVALUATED;
-            event.step = step;
-            event.n_steps = n_steps;
-            event.loss = loss;
-            watcher.tell(event);
-          },
-      .on_save =
-          [&](int64_t step) {
-            tessera_train_event event{};
-            event.kind = TESSERA_TRAIN_SAVED;
-            event.step = step;
-            event.n_steps = n_steps;
-            watcher.tell(event);
-          }};
+  const train::RunEvents events{.on_step =
+                                    [&](const train::StepReport& step) {
+                                      watcher.tell({.kind = TESSERA_TRAIN_STEP,
+                                                    .learning_rate = step.learning_rate,
+                                                    .step = step.step,
+                                                    .n_steps = n_steps,
+                                                    .n_tokens = step.n_tokens,
+                                                    .loss = step.loss,
+                                                    .gradient_norm = step.gradient_norm,
+                                                    .seconds = step.seconds});
+                                    },
+                                .on_eval =
+                                    [&](int64_t step, double loss) {
+                                      tessera_train_event event{};
+                                      event.kind = TESSERA_TRAIN_EVALUATED;
+                                      event.step = step;
+                                      event.n_steps = n_steps;
+                                      event.loss = loss;
+                                      watcher.tell(event);
+                                    },
+                                .on_save =
+                                    [&](int64_t step) {
+                                      tessera_train_event event{};
+                                      event.kind = TESSERA_TRAIN_SAVED;
+                                      event.step = step;
+                                      event.n_steps = n_steps;
+                                      watcher.tell(event);
+                                    }};
   if (watcher.cancel != nullptr && watcher.cancel->cancelled()) watcher.stop.cancel();
   return job.run().run(events, &watcher.stop);
 }

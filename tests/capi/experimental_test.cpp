@@ -85,9 +85,15 @@ TEST_F(CapiTrain, FilesAreThoseOfTheCommand) {
   options_.seed = 7;
   options_.n_micro = 1;
   options_.separator = ".";
-  expect_same({"--type", "bf16", "--recompute", "-sp", "--optimizer", "muon", "--schedule", "linear",
-               "--whole-documents", "--lr", "0.001", "--weight-decay", "0", "--clip", "0.5", "--lr-floor", "0",
-               "--warmup", "1", "-s", "7", "-ub", "1", "--separator", "."});
+  expect_same({"--type",     "bf16",        "--recompute",
+               "-sp",        "--optimizer", "muon",
+               "--schedule", "linear",      "--whole-documents",
+               "--lr",       "0.001",       "--weight-decay",
+               "0",          "--clip",      "0.5",
+               "--lr-floor", "0",           "--warmup",
+               "1",          "-s",          "7",
+               "-ub",        "1",           "--separator",
+               "."});
 }
 
 TEST_F(CapiTrain, TellsStepsEvaluationsAndCheckpoints) {
@@ -99,8 +105,8 @@ TEST_F(CapiTrain, TellsStepsEvaluationsAndCheckpoints) {
   Seen seen;
   EXPECT_SUCCESS(tessera_train(runtime_.get(), story_model().c_str(), path("out.gguf").c_str(), &options_, Seen::note,
                                &seen, nullptr, error));
-  EXPECT_EQ(seen.names, (std::vector<std::string>{"step 1", "step 2", "evaluated 2", "saved 2", "step 3",
-                                                  "evaluated 3", "saved 3"}));
+  EXPECT_EQ(seen.names, (std::vector<std::string>{"step 1", "step 2", "evaluated 2", "saved 2", "step 3", "evaluated 3",
+                                                  "saved 3"}));
   for (const tessera_train_event& event : seen.events) EXPECT_EQ(event.n_steps, 3);
   EXPECT_EQ(seen.events[0].n_tokens, 32);
   EXPECT_EQ(seen.events[0].learning_rate, 2e-4f);
@@ -151,10 +157,36 @@ TEST_F(CapiTrain, NewModelsHaveAVocabularyOfAFile) {
   };
   const std::string story = story_model();
   EXPECT_SUCCESS(call(story.c_str(), error));
-  const auto output = run_program({"train", "--vocab-from", story, "-f", text_, "-o", path("theirs.gguf"), "-c", "16",
-                                   "-b", "2", "--steps", "3", "-t", "2", "--n-layers", "1", "--n-embd", "32",
-                                   "--n-heads", "2", "--n-heads-kv", "1", "--n-ff", "64", "--model-name", "small",
-                                   "--untied", "--lr", "0.0002"});
+  const auto output = run_program({"train",
+                                   "--vocab-from",
+                                   story,
+                                   "-f",
+                                   text_,
+                                   "-o",
+                                   path("theirs.gguf"),
+                                   "-c",
+                                   "16",
+                                   "-b",
+                                   "2",
+                                   "--steps",
+                                   "3",
+                                   "-t",
+                                   "2",
+                                   "--n-layers",
+                                   "1",
+                                   "--n-embd",
+                                   "32",
+                                   "--n-heads",
+                                   "2",
+                                   "--n-heads-kv",
+                                   "1",
+                                   "--n-ff",
+                                   "64",
+                                   "--model-name",
+                                   "small",
+                                   "--untied",
+                                   "--lr",
+                                   "0.0002"});
   ASSERT_EQ(output.status, 0) << output.err;
   EXPECT_TRUE(read_all(path("ours.gguf")) == read_all(path("theirs.gguf")));
   EXPECT_STATUS(call(nullptr, error), TESSERA_INVALID_ARGUMENT, "vocabulary: is NULL");
@@ -176,9 +208,9 @@ TEST_F(CapiTrain, NewModelsHaveAVocabularyOfAFile) {
                 TESSERA_INVALID_ARGUMENT, "runtime: is NULL");
   options_.lora_rank = 0;
   model.architecture = nullptr;
-  EXPECT_STATUS(tessera_train_new(runtime_.get(), &model, story.c_str(), nullptr, &options_, nullptr, nullptr, nullptr,
-                                  error),
-                TESSERA_INVALID_ARGUMENT, "output: is NULL");
+  EXPECT_STATUS(
+      tessera_train_new(runtime_.get(), &model, story.c_str(), nullptr, &options_, nullptr, nullptr, nullptr, error),
+      TESSERA_INVALID_ARGUMENT, "output: is NULL");
   EXPECT_STATUS(tessera_train_new(runtime_.get(), &model, story.c_str(), "x", &options_, nullptr, nullptr,
                                   reinterpret_cast<tessera_cancel*>(runtime_.get()), error),
                 TESSERA_INVALID_ARGUMENT, "cancel: is a handle of another kind");

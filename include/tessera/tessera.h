@@ -1003,7 +1003,7 @@ TESSERA_API tessera_status tessera_merge(const char* first, const char* output, 
 typedef struct tessera_verify_options {
   uint32_t size;
   int32_t n_threads;     /* 0: those of the runtime */
-  const char* reference; /* file of `tessera logits`: the model must compute these; NULL: not checked */
+  const char* reference; /* file of `tessera logits`: the CPU must compute the same; NULL: not checked */
   float max_nmse;        /* the largest normalised mean squared error of the logits; 0: 0.01 */
 } tessera_verify_options;
 typedef struct tessera_verify_info {
@@ -1039,8 +1039,8 @@ typedef struct tessera_imatrix_options {
   const char* text_name;     /* is recorded in the output; NULL: "(prompt)" */
   const char* const* merged; /* files of matrices that are added to the output */
   uint64_t n_merged;
-  const tessera_session_options*
-      session; /* cache types, n_ubatch and threads; its sizes are not used; NULL: defaults */
+  /* Cache types, n_ubatch and threads of the session that the call takes; its sizes are not used. NULL: defaults. */
+  const tessera_session_options* session;
 } tessera_imatrix_options;
 enum {
   TESSERA_IMATRIX_OUTPUT_WEIGHT = 1, /* collect output.weight, too */
@@ -1076,8 +1076,8 @@ typedef struct tessera_perplexity_options {
   int64_t n_ctx;    /* tokens of a chunk; 0: 512 */
   int64_t stride;   /* chunks overlap: each begins so many tokens after the one before it; 0: no overlap */
   int64_t n_chunks; /* at most; 0: all */
-  const tessera_session_options*
-      session; /* cache types, n_ubatch and threads; its sizes are not used; NULL: defaults */
+  /* Cache types, n_ubatch and threads of the session that the call takes; its sizes are not used. NULL: defaults. */
+  const tessera_session_options* session;
 } tessera_perplexity_options;
 enum { TESSERA_PERPLEXITY_F32_ACTIVATIONS = 1 /* instead of 8-bit codes: slow */ };
 typedef struct tessera_perplexity_info {

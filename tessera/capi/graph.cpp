@@ -8,7 +8,7 @@ using capi::guarded;
 
 namespace {
 
-Result<std::string> text_of(const observe::GraphReport& report, int32_t format) {
+Result<std::string> graph_text(const observe::GraphReport& report, int32_t format) {
   switch (format) {
     case TESSERA_GRAPH_JSON:
       return observe::graph_json(report) + "\n";
@@ -36,7 +36,7 @@ tessera_status tessera_session_graph(tessera_session* session, int32_t format, i
     auto report = observe::measure_steps(*session->session, n_tokens, token);
     TESSERA_TRY(session->session->clear());
     if (!report) return forward_error(report);
-    TESSERA_ASSIGN(const std::string text, text_of(*report, format));
+    TESSERA_ASSIGN(const std::string text, graph_text(*report, format));
     return capi::write_pieces(text, write, user);
   });
 }

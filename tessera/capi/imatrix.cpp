@@ -48,8 +48,8 @@ Result<> merge_files(const tessera_imatrix_options& options, eval::ImatrixRun& r
   return {};
 }
 
-Result<> collect(const tessera_model& model, const Collection& wanted, eval::ImatrixRun& run,
-                 const capi::Progress& progress) {
+Result<> collect_imatrix(const tessera_model& model, const Collection& wanted, eval::ImatrixRun& run,
+                         const capi::Progress& progress) {
   const char* const name = wanted.options.text_name;
   TESSERA_TRY(run.begin(name == nullptr ? "(prompt)" : name, wanted.chunks.n_ctx, wanted.has(TESSERA_IMATRIX_RESUME)));
   TESSERA_ASSIGN(SessionOptions options, capi::chunk_session_options(model, wanted.options.session));
@@ -97,7 +97,7 @@ tessera_status tessera_imatrix_collect(tessera_model* model, const char* text, i
     eval::ImatrixRun run(wanted.output, wanted.has(TESSERA_IMATRIX_OUTPUT_WEIGHT) ? Output::collect : Output::skip);
     TESSERA_TRY(merge_files(wanted.options, run));
     TESSERA_TRY(AtomicFile::create(wanted.output.path));  // before long work
-    if (!only_merges) TESSERA_TRY(collect(*model, wanted, run, shown));
+    if (!only_merges) TESSERA_TRY(collect_imatrix(*model, wanted, run, shown));
     TESSERA_TRY(run.save());
     TESSERA_ASSIGN(const auto collected, imatrix_info_of(run));
     capi::write_info(info, collected);

@@ -32,8 +32,8 @@ Result<Measurement> read_measurement(const tessera_model* model, const tessera_p
   return wanted;
 }
 
-Result<tessera_perplexity_info> measure(const tessera_model& model, const Measurement& wanted,
-                                        const eval::Chunks& chunks, const capi::Progress& progress) {
+Result<tessera_perplexity_info> measure_perplexity(const tessera_model& model, const Measurement& wanted,
+                                                   const eval::Chunks& chunks, const capi::Progress& progress) {
   const Range scored = eval::scored_positions(chunks.n_ctx(), chunks.stride());
   TESSERA_ASSIGN(const auto work, capi::create_chunk_session(model, wanted.session, chunks.n_ctx(), scored));
   eval::Perplexity perplexity;
@@ -54,7 +54,7 @@ Result<tessera_perplexity_info> measure(const tessera_model& model, const Measur
   return info;
 }
 
-struct Caller {
+struct ProgressCaller {
   tessera_progress_function progress;
   void* user;
   tessera_cancel* cancel;
@@ -63,14 +63,14 @@ struct Caller {
 // `cut` makes the chunks.
 template <class Cut>
 tessera_status measure_chunks(tessera_model* model, const tessera_perplexity_options* options, Cut&& cut,
-                              const Caller& caller, tessera_perplexity_info* info, tessera_error* error) {
+                              const ProgressCaller& caller, tessera_perplexity_info* info, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_ASSIGN(const Measurement wanted, read_measurement(model, options));
     TESSERA_ASSIGN(const auto progress, capi::progress_of(caller.progress, caller.user, caller.cancel));
     if (info == nullptr) return fail(ErrorCode::invalid_argument, "info: is NULL");
     TESSERA_TRY(capi::require_info(info));
     TESSERA_ASSIGN(const eval::Chunks chunks, cut(wanted.chunks));
-    TESSERA_ASSIGN(const auto measured, measure(*model, wanted, chunks, progress));
+    TESSERA_ASSIGN(const auto measured, measure_perplexity(*model, wanted, chunks, progress));
     capi::write_info(info, measured);
     return {};
   });

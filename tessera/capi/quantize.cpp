@@ -17,8 +17,8 @@ void log_warnings(tessera_runtime& runtime, const std::vector<std::string>& warn
   for (const std::string& warning : warnings) runtime.log(TESSERA_LOG_WARNING, warning);
 }
 
-Result<tessera_written_info> quantize(tessera_runtime& runtime, const std::string& input, const char* output,
-                                      const capi::Mix& mix, const capi::Progress& progress) {
+Result<tessera_written_info> quantize_file(tessera_runtime& runtime, const std::string& input, const char* output,
+                                           const capi::Mix& mix, const capi::Progress& progress) {
   std::string path;
   if (!mix.is_plan) {
     TESSERA_ASSIGN(path, capi::require_text(output, "output"));
@@ -142,7 +142,7 @@ tessera_status tessera_quantize(tessera_runtime* runtime, const char* input, con
     TESSERA_TRY(capi::require_info(info));
     capi::Mix mix;
     TESSERA_TRY(capi::read_mix(options, mix));
-    TESSERA_ASSIGN(const auto written, quantize(*runtime, from, output, mix, shown));
+    TESSERA_ASSIGN(const auto written, quantize_file(*runtime, from, output, mix, shown));
     capi::write_info(info, written);
     return {};
   });

@@ -83,7 +83,7 @@ Result<> require_numbers(const tessera_train_options& given) {
   return {};
 }
 
-struct Training {
+struct WantedTraining {
   train::JobOptions job{};
   std::string output{};
   train::LoraOptions lora{};
@@ -119,7 +119,7 @@ Result<> read_checkpoint(const tessera_train_options& given, train::JobOptions& 
   return job.require_checkpoint();
 }
 
-Result<> read_lora(const tessera_train_options& given, Training& wanted) {
+Result<> read_lora(const tessera_train_options& given, WantedTraining& wanted) {
   wanted.has_lora = given.lora_rank > 0;
   if (!wanted.has_lora) return {};
   if (wanted.job.type != DType::f32)
@@ -134,9 +134,9 @@ Result<> read_lora(const tessera_train_options& given, Training& wanted) {
   return {};
 }
 
-Result<Training> read_training(const tessera_train_options* options, const char* output,
-                               const tessera_runtime& runtime) {
-  Training wanted;
+Result<WantedTraining> read_training(const tessera_train_options* options, const char* output,
+                                     const tessera_runtime& runtime) {
+  WantedTraining wanted;
   TESSERA_ASSIGN(const auto given, capi::read_sized(options, train_defaults(), "options"));
   TESSERA_TRY(capi::require_flags(given.flags, kTrainFlags));
   TESSERA_TRY(require_numbers(given));
@@ -219,8 +219,8 @@ Result<> run_job(train::Job& job, Watcher& watcher) {
   return job.run().run(events, &watcher.stop);
 }
 
-Result<> train_model(const tessera_runtime& runtime, const Training& wanted, const ModelFiles& files, Model& model,
-                     Watcher& watcher) {
+Result<> train_model(const tessera_runtime& runtime, const WantedTraining& wanted, const ModelFiles& files,
+                     Model& model, Watcher& watcher) {
   for (const std::string& path : {wanted.output, wanted.job.checkpoint})
     if (!path.empty()) TESSERA_TRY(AtomicFile::create(path));  // before long work
   std::unique_ptr<train::Lora> lora;
@@ -302,7 +302,7 @@ tessera_status tessera_train(tessera_runtime* runtime, const char* input, const 
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(runtime, "runtime"));
     TESSERA_ASSIGN(const std::string from, capi::require_text(input, "input"));
-    TESSERA_ASSIGN(const Training wanted, read_training(options, output, *runtime));
+    TESSERA_ASSIGN(const WantedTraining wanted, read_training(options, output, *runtime));
     Watcher watcher{.function = function, .user = user};
     TESSERA_ASSIGN(watcher.cancel, capi::token_of(cancel));
     TESSERA_TRY(require_other(from, wanted.output));
@@ -323,7 +323,7 @@ tessera_status tessera_train_new(tessera_runtime* runtime, const tessera_new_mod
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(runtime, "runtime"));
     TESSERA_ASSIGN(const std::string from, capi::require_text(vocabulary, "vocabulary"));
-    TESSERA_ASSIGN(const Training wanted, read_training(options, output, *runtime));
+    TESSERA_ASSIGN(const WantedTraining wanted, read_training(options, output, *runtime));
     Watcher watcher{.function = function, .user = user};
     TESSERA_ASSIGN(watcher.cancel, capi::token_of(cancel));
     if (wanted.has_lora) return fail(ErrorCode::invalid_argument, "lora_rank: a new model has no adapter");

@@ -53,8 +53,8 @@ Result<> verify_logits(const tessera_runtime& runtime, const Verification& wante
   return {};
 }
 
-Result<tessera_verify_info> verify(tessera_runtime& runtime, const Verification& wanted,
-                                   const capi::Progress& progress) {
+Result<tessera_verify_info> verify_file(tessera_runtime& runtime, const Verification& wanted,
+                                        const capi::Progress& progress) {
   TESSERA_ASSIGN(const auto files, ModelFiles::open(wanted.path));
   TESSERA_ASSIGN(const auto threads, capi::create_threads(wanted.n_threads, runtime));
   TESSERA_TRY(convert::check_values(*files, *threads, progress));
@@ -88,7 +88,7 @@ tessera_status tessera_verify(tessera_runtime* runtime, const char* path, const 
     TESSERA_ASSIGN(const Verification wanted, read_verification(path, options, *runtime));
     TESSERA_ASSIGN(const auto shown, capi::progress_of(progress, user, cancel));
     TESSERA_TRY(capi::require_info(info));
-    TESSERA_ASSIGN(const auto found, verify(*runtime, wanted, shown));
+    TESSERA_ASSIGN(const auto found, verify_file(*runtime, wanted, shown));
     capi::write_info(info, found);
     return {};
   });

@@ -128,6 +128,7 @@ Result<> check_values(const ModelFiles& model, ThreadPool& threads, const Verify
   FirstFault first;
   std::atomic<uint64_t> n_done{0};
   std::atomic<bool> stopped{false};
+  float shown = 0;  // by thread 0, which may get no piece
   threads.run([&](ThreadContext& thread) {
     for (;;) {
       const auto i = to_size(thread.next_chunk());
@@ -138,10 +139,13 @@ Result<> check_values(const ModelFiles& model, ThreadPool& threads, const Verify
       if (const MappedFile* map = model.files()[piece.tensor->file]->map())
         map->discard(piece.tensor->info.file_offset + piece.offset, piece.n_bytes);
       n_done += piece.n_bytes;
-      const auto share = static_cast<float>(n_done) / static_cast<float>(model.n_tensor_bytes());
-      if (thread.index == 0 && progress && !progress(share)) stopped = true;
+      if (thread.index != 0 || !progress) continue;
+      shown = static_cast<float>(n_done) / static_cast<float>(model.n_tensor_bytes());
+      if (!progress(shown)) stopped = true;
     }
   });
+  const bool is_complete = !stopped && !first.fault();
+  if (is_complete && progress && shown < 1 && !progress(1)) stopped = true;
   if (stopped) return fail(ErrorCode::cancelled, "checking was stopped");
   if (first.fault()) return fault_in(model, pieces[first.piece()], *first.fault());
   return {};

@@ -16,7 +16,7 @@
 
 namespace tessera::convert {
 
-/// Called with the share of the checked bytes, 0 to 1. Returns false to stop.
+/// Called on the caller's thread with the share of the checked bytes, 0 to 1; with 1 at the end. Returns false to stop.
 using VerifyProgress = std::function<bool(float)>;
 
 /// Checks every block of every tensor, on all threads. Errors: format, with file, tensor and block of the first fault,

@@ -59,6 +59,21 @@ TEST(CheckValues, FiniteTensorsPass) {
   EXPECT_OK(TestModel().check(4));
 }
 
+// Also if the caller's thread gets no piece.
+TEST(CheckValues, ProgressEndsWithOneForAnyNumberOfThreads) {
+  for (int round = 0; round < 4; ++round) {
+    std::vector<float> shares;
+    ASSERT_OK(TestModel().check(8, [&](float share) {
+      shares.push_back(share);
+      return true;
+    }));
+    ASSERT_FALSE(shares.empty());
+    EXPECT_EQ(std::ranges::count(shares, 1.0f), 1);
+    EXPECT_EQ(shares.back(), 1.0f);
+    EXPECT_ERROR(TestModel().check(8, [](float) { return false; }), "checking was stopped");
+  }
+}
+
 TEST(CheckValues, FirstFaultIsNamedWhateverTheThreads) {
   TestModel model;
   model.data[1][34 * 3 + 1] = std::byte{0x7c};  // the second block of row 1

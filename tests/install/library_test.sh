@@ -156,6 +156,10 @@ fi
 
 # ---- Python, by ctypes
 same "chat.py" "$(python3 "$tmp/examples/chat.py" "$model" "$prompt" 24)" "$want"
+"$tmp/prefix/bin/tessera" quantize -q "$model" "$tmp/theirs.gguf" Q8_0 2>/dev/null
+same "quantize.py" "$(python3 "$tmp/examples/quantize.py" "$model" "$tmp/ours.gguf" Q8_0)" \
+  "48 tensors, $(stat -c %s "$tmp/theirs.gguf") bytes from $(stat -c %s "$model")"
+cmp "$tmp/ours.gguf" "$tmp/theirs.gguf" || fail "quantize.py: not the bytes of tessera quantize"
 # Opened and closed, and two copies at once: no thread stays, and each has names of its own.
 cp "$library" "$tmp/libcopy.so"
 same "dlopen and dlclose" "$(python3 "$source/tests/install/open_and_close.py" "$library" "$tmp/libcopy.so" "$model")" \

@@ -210,9 +210,9 @@ typedef struct tessera_reader {
 TESSERA_API void tessera_reader_init(tessera_reader* reader, size_t size);
 /* A. Opens a model of one file, which is read as a whole at once, in pieces and in order. The model keeps the bytes in
  * memory of its own until its last release. With TESSERA_LOAD_MAP weights are used there where that is possible, and
- * only the others take memory again. With TESSERA_LOAD_READ all of them do. These bytes are not in the plan, except
- * weights that are used in place ("cpu-mapped"), but count for the runtime's budget. name: for messages. Errors: those
- * of tessera_model_open(); IO (the reader failed); OUT_OF_MEMORY (also beyond the budget). */
+ * only the others take memory again. With TESSERA_LOAD_READ all of them do. The bytes count for the runtime's budget
+ * from now on. The plan does not have them, except weights that are used in place ("cpu-mapped"). name: for messages.
+ * Errors: those of tessera_model_open(); IO (the reader failed); OUT_OF_MEMORY (also beyond the budget). */
 TESSERA_API tessera_status tessera_model_open_reader(tessera_runtime* runtime, const tessera_reader* reader,
                                                      const char* name, const tessera_model_options* options,
                                                      tessera_model** model, tessera_error* error);
@@ -590,7 +590,7 @@ typedef struct tessera_embed_options {
   uint32_t size;
   int32_t pooling;       /* TESSERA_POOLING_... */
   int32_t normalization; /* TESSERA_NORMALIZE_... */
-  int32_t n_threads;     /* 0: those of the runtime */
+  int32_t n_threads;     /* at most those of the runtime; 0: as many */
   int64_t n_ctx;         /* tokens of a text at most; 0: the context that the model was trained with */
   int64_t n_ubatch;      /* tokens that are computed at once; 0: 512. Models that are not causal compute whole texts */
 } tessera_embed_options;

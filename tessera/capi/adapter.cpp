@@ -11,6 +11,13 @@ using capi::guarded;
 
 namespace {
 
+// The handle of an adapter that was opened for a model.
+tessera_adapter* handle_of(tessera_model* model, std::shared_ptr<Adapter> opened) {
+  std::erase_if(model->adapters, [](const auto& adapter) { return adapter.expired(); });
+  model->adapters.push_back(opened);
+  return std::make_unique<tessera_adapter>(model, std::move(opened)).release();
+}
+
 // The numbers of adapters in the options of a session, with their scales.
 Result<std::vector<AdapterScale>> scales_of(const Session& session, std::span<const SessionAdapter> wanted) {
   const std::vector<SessionAdapter>& held = session.options().adapters;
@@ -44,7 +51,7 @@ tessera_status tessera_adapter_open_lora(tessera_model* model, const char* path,
     TESSERA_TRY(capi::require_pointer(path, "path"));
     TESSERA_TRY(capi::require_pointer(adapter, "adapter"));
     TESSERA_ASSIGN(auto opened, Adapter::open_lora(*model->engine, path));
-    *adapter = std::make_unique<tessera_adapter>(model, std::move(opened)).release();
+    *adapter = handle_of(model, std::move(opened));
     return {};
   });
 }
@@ -62,7 +69,7 @@ tessera_status tessera_adapter_open_control_vector(tessera_model* model, const c
       return fail(ErrorCode::invalid_argument, "layers: {} to {}, want 0 or more and not less", first_layer,
                   last_layer);
     TESSERA_ASSIGN(auto opened, Adapter::open_control_vector(*model->engine, path, span));
-    *adapter = std::make_unique<tessera_adapter>(model, std::move(opened)).release();
+    *adapter = handle_of(model, std::move(opened));
     return {};
   });
 }
@@ -74,7 +81,6 @@ tessera_status tessera_adapter_load(tessera_adapter* adapter, tessera_error* err
     if (!model.is_loaded) return fail(ErrorCode::invalid_argument, "model: call tessera_model_load() first");
     Adapter& to_load = *adapter->adapter;
     if (to_load.is_loaded()) return {};
-    TESSERA_TRY(to_load.place());  // tessera_model_fit() may have moved the model since it was opened
     TESSERA_ASSIGN(auto memory, capi::BudgetShare::take(model.runtime->budget,
                                                         capi::counted_bytes(to_load.planned_memory()), "adapter"));
     TESSERA_TRY(to_load.load());

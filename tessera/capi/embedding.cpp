@@ -40,16 +40,12 @@ Result<EmbedRequest> embed_request(const tessera_model& model, const tessera_emb
   EmbedRequest request;
   TESSERA_ASSIGN(request.pooling, entry_of(kPoolings, wanted.pooling, "pooling"));
   TESSERA_ASSIGN(request.norm, entry_of(kNorms, wanted.normalization, "normalization"));
-  request.session.threads = model.runtime->thread_options;
-  if (wanted.n_threads < 0 || wanted.n_threads > request.session.threads.n_threads)
-    return fail(ErrorCode::invalid_argument, "n_threads: {}, want 0 to those of the runtime, {}", wanted.n_threads,
-                request.session.threads.n_threads);
+  TESSERA_TRY(capi::set_threads(model, wanted.n_threads, request.session));
   if (wanted.n_ctx < 0) return fail(ErrorCode::invalid_argument, "n_ctx: {}, want 0 or more", wanted.n_ctx);
   if (wanted.n_ubatch < 0 || wanted.n_ubatch > kMaxUbatch)
     return fail(ErrorCode::invalid_argument, "n_ubatch: {}, want 0 to {}", wanted.n_ubatch, kMaxUbatch);
   request.session.n_ctx = wanted.n_ctx;
   if (wanted.n_ubatch != 0) request.session.n_ubatch = wanted.n_ubatch;
-  if (wanted.n_threads > 0) request.session.threads.n_threads = wanted.n_threads;
   return request;
 }
 
@@ -90,7 +86,7 @@ Result<std::vector<std::vector<int32_t>>> tokens_of_all(
 Result<> embed_tokens(const tessera_model& model, const std::vector<std::vector<int32_t>>& texts, nn::Pooling pooling,
                       const SessionOptions& given, EmbeddingVisitor visit, const CancelToken* cancel) {
   TESSERA_ASSIGN(const SessionOptions options, embedding_session(*model.engine, texts, pooling, given));
-  TESSERA_ASSIGN(const capi::BudgetShare memory, capi::take_session_memory(model, options));
+  TESSERA_ASSIGN(const auto memory, capi::take_session_memory(model, options));
   TESSERA_ASSIGN(const auto session, Session::create(model.engine, options));
   return embed(*session, texts, pooling, visit, cancel);
 }

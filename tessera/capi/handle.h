@@ -19,8 +19,8 @@ enum class HandleKind : uint64_t {
   session = 0x73736573'73737374,
   sampler = 0x706d6173'73737374,
   generation = 0x656e6567'6e737374,
-  adapter = 0x74706164'61737374,
   chat_template = 0x6c706d74'63737374,
+  adapter = 0x74706164'61737374,
 };
 
 class Handle {

@@ -37,7 +37,7 @@ Result<EngineOptions> engine_options(const tessera_model_options& wanted, const 
 
 // Opens a model with files that `open` gives, once the options are known to be right.
 Result<> open_files(tessera_runtime& runtime, const tessera_model_options* options, tessera_model** model,
-                    FunctionRef<Result<std::unique_ptr<ModelFiles>>(tessera_model& of)> open) {
+                    FunctionRef<Result<std::unique_ptr<ModelFiles>>(tessera_model&)> open) {
   TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kModelDefaults, "options"));
   TESSERA_ASSIGN(const EngineOptions engine, engine_options(wanted, runtime));
   auto created = std::make_unique<tessera_model>(&runtime);
@@ -48,12 +48,12 @@ Result<> open_files(tessera_runtime& runtime, const tessera_model_options* optio
   return {};
 }
 
-Result<std::unique_ptr<ModelFiles>> read_files(const tessera_reader& source, const char* name, tessera_model& of) {
+Result<std::unique_ptr<ModelFiles>> read_files(const tessera_reader& source, const char* name, tessera_model& model) {
   TESSERA_TRY(capi::require_pointer(source.file_size, "reader->file_size"));
   TESSERA_TRY(capi::require_pointer(source.read, "reader->read"));
   const int64_t n_bytes = source.file_size(source.user);
   if (n_bytes < 0) return fail(ErrorCode::io, "{}: its reader cannot tell the size: {}", name, n_bytes);
-  TESSERA_ASSIGN(of.file_memory, capi::BudgetShare::take(of.runtime->budget, static_cast<uint64_t>(n_bytes), name));
+  TESSERA_ASSIGN(model.file, capi::BudgetShare::take(model.runtime->budget, static_cast<uint64_t>(n_bytes), name));
   const auto read = [&](uint64_t offset, std::span<std::byte> into) -> Result<> {
     const int32_t failure = source.read(source.user, offset, into.data(), into.size());
     if (failure == 0) return {};
@@ -85,7 +85,7 @@ tessera_status tessera_model_open(tessera_runtime* runtime, const char* path, co
     TESSERA_TRY(capi::require(runtime, "runtime"));
     TESSERA_TRY(capi::require_pointer(path, "path"));
     TESSERA_TRY(capi::require_pointer(model, "model"));
-    return open_files(*runtime, options, model, [&](tessera_model&) { return ModelFiles::open(path); });
+    return open_files(*runtime, options, model, [&](auto&) { return ModelFiles::open(path); });
   });
 }
 
@@ -100,7 +100,8 @@ tessera_status tessera_model_open_reader(tessera_runtime* runtime, const tessera
     TESSERA_TRY(capi::require_pointer(name, "name"));
     TESSERA_TRY(capi::require_pointer(model, "model"));
     TESSERA_ASSIGN(const auto source, capi::read_sized(reader, tessera_reader{}, "reader"));
-    return open_files(*runtime, options, model, [&](tessera_model& of) { return read_files(source, name, of); });
+    return open_files(*runtime, options, model,
+                      [&](tessera_model& created) { return read_files(source, name, created); });
   });
 }
 
@@ -110,9 +111,9 @@ tessera_status tessera_model_load(tessera_model* model, tessera_progress_functio
     TESSERA_TRY(capi::require(model, "model"));
     TESSERA_ASSIGN(const CancelToken* const token, capi::token_of(cancel));
     if (model->is_loaded) return {};
-    const size_t n_told = model->engine->warnings().size();
     TESSERA_ASSIGN(auto memory, capi::BudgetShare::take(model->runtime->budget,
                                                         capi::counted_bytes(model->engine->planned_memory()), "model"));
+    const size_t n_told = model->engine->warnings().size();
     TESSERA_TRY(model->engine->load([&](float share) {
       const bool goes_on = progress == nullptr || progress(user, share) == 0;
       return goes_on && (token == nullptr || !token->cancelled());

@@ -42,10 +42,11 @@ struct tessera_model : tessera::capi::Handle {
   explicit tessera_model(tessera_runtime* of) : Handle(kKind), runtime(of) {}
 
   tessera::capi::Reference<tessera_runtime> runtime;
-  tessera::capi::BudgetShare file_memory;   // of a file that was read by the program
+  tessera::capi::BudgetShare file;          // that a reader has read
   tessera::capi::BudgetShare memory;        // of the weights
   std::shared_ptr<tessera::Engine> engine;  // freed before the runtime
   std::atomic<bool> is_loaded{false};
+  std::vector<std::weak_ptr<tessera::Adapter>> adapters;  // opened for it
 };
 
 struct tessera_adapter : tessera::capi::Handle {

@@ -62,6 +62,8 @@ Result<FitOptions> fit_options(const tessera_fit_options* options) {
 // Settings that fit in the free memory of the devices, then in what the runtime's budget has left.
 Result<Fitted> fit_both(tessera_model& model, const SessionOptions& asked, const FitOptions& options) {
   TESSERA_ASSIGN(Fitted fitted, fit(*model.engine, asked.adapters, asked, options));
+  for (const auto& opened : model.adapters)
+    if (const std::shared_ptr<Adapter> adapter = opened.lock()) TESSERA_TRY(adapter->place());
   const uint64_t left = model.runtime->budget.left(), counted = capi::counted_bytes(fitted.report.parts);
   if (counted <= left) return fitted;
   SessionOptions within_devices = fitted.session;
@@ -83,24 +85,26 @@ uint64_t capi::counted_bytes(std::span<const MemoryPart> parts) {
   return n;
 }
 
-uint64_t capi::counted_session_bytes(const Engine& engine, const SessionOptions& options, const MemoryReport& report) {
-  uint64_t n = counted_bytes(report.parts) - counted_bytes(engine.planned_memory());
-  for (const auto& [adapter, scale] : options.adapters) n -= counted_bytes(adapter->planned_memory());
-  return n;
-}
-
 Result<capi::BudgetShare> capi::take_session_memory(const tessera_model& model, const SessionOptions& options) {
   TESSERA_ASSIGN(const MemoryReport report, Session::plan(*model.engine, options));
-  return BudgetShare::take(model.runtime->budget, counted_session_bytes(*model.engine, options, report), "session");
+  uint64_t n = counted_bytes(report.parts) - counted_bytes(model.engine->planned_memory());
+  for (const auto& [adapter, scale] : options.adapters) n -= counted_bytes(adapter->planned_memory());
+  return BudgetShare::take(model.runtime->budget, n, "session");
+}
+
+Result<> capi::set_threads(const tessera_model& model, int32_t n_threads, SessionOptions& options) {
+  options.threads = model.runtime->thread_options;
+  if (n_threads < 0 || n_threads > options.threads.n_threads)
+    return fail(ErrorCode::invalid_argument, "n_threads: {}, want 0 to those of the runtime, {}", n_threads,
+                options.threads.n_threads);
+  if (n_threads > 0) options.threads.n_threads = n_threads;
+  return {};
 }
 
 Result<SessionOptions> capi::session_options(const tessera_model& model, const tessera_session_options* options) {
   TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kSessionDefaults, "options"));
   if ((wanted.flags & ~uint32_t{TESSERA_SESSION_EMBEDDINGS}) != 0)
     return fail(ErrorCode::invalid_argument, "flags: {:#x}, known is {:#x}", wanted.flags, TESSERA_SESSION_EMBEDDINGS);
-  if (wanted.n_threads < 0 || wanted.n_threads > model.runtime->thread_options.n_threads)
-    return fail(ErrorCode::invalid_argument, "n_threads: {}, want 0 to those of the runtime, {}", wanted.n_threads,
-                model.runtime->thread_options.n_threads);
   SessionOptions result;
   result.n_ctx = wanted.n_ctx;
   if (wanted.n_ubatch != 0) result.n_ubatch = wanted.n_ubatch;
@@ -110,9 +114,8 @@ Result<SessionOptions> capi::session_options(const tessera_model& model, const t
   result.n_checkpoints = wanted.n_checkpoints;
   TESSERA_ASSIGN(result.type_k, cache_type(wanted.type_k, "type_k"));
   TESSERA_ASSIGN(result.type_v, cache_type(wanted.type_v, "type_v"));
-  TESSERA_ASSIGN(result.adapters, read_adapters(wanted.adapters, wanted.adapter_scales, wanted.n_adapters));
-  result.threads = model.runtime->thread_options;
-  if (wanted.n_threads > 0) result.threads.n_threads = wanted.n_threads;
+  TESSERA_ASSIGN(result.adapters, capi::read_adapters(wanted.adapters, wanted.adapter_scales, wanted.n_adapters));
+  TESSERA_TRY(set_threads(model, wanted.n_threads, result));
   return result;
 }
 

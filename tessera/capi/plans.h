@@ -9,15 +9,15 @@
 
 namespace tessera::capi {
 
+/// The threads of a session. Errors: invalid_argument (more than the runtime has).
+Result<> set_threads(const tessera_model& model, int32_t n_threads, SessionOptions& options);
 /// The options of a session, with the threads of the runtime. Errors: invalid_argument.
 Result<SessionOptions> session_options(const tessera_model& model, const tessera_session_options* options);
 
 /// The bytes of parts that count for the budget of a runtime: all but mapped files, whose pages the system can drop.
 uint64_t counted_bytes(std::span<const MemoryPart> parts);
-/// Likewise, of a session without its model and its adapters.
-uint64_t counted_session_bytes(const Engine& engine, const SessionOptions& options, const MemoryReport& report);
-/// The share of the budget that a session of these options needs. Errors: those of Session::plan() and of
-/// BudgetShare::take().
+/// Takes the memory of a session, without its model and adapters, from the runtime's budget. Errors: out_of_memory;
+/// those of Session::plan().
 Result<BudgetShare> take_session_memory(const tessera_model& model, const SessionOptions& options);
 
 /// Errors: those of write_items().

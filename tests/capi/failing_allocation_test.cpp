@@ -220,5 +220,57 @@ TEST(CapiFailingAllocations, OfReadersAdaptersEmbeddingsAndStatesAreStatuses) {
   });
 }
 
+// Chats, and generation in one call.
+TEST(CapiFailingAllocations, AreStatusesOfChats) {
+  const RuntimeHandle runtime = create_runtime_handle(1);
+  const ModelHandle model = open_story(runtime.get());
+  constexpr const char* kTalk = R"([{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}])";
+  constexpr const char* kTools = R"([{"type": "function", "function": {"name": "ping", "parameters": {}}}])";
+  tessera_template* chat_template = nullptr;
+  EXPECT_SUCCESS(tessera_template_open(model.get(), "chatml", -1, 0, &chat_template, error));
+  const std::unique_ptr<tessera_template, decltype(&tessera_template_release)> keeper(chat_template,
+                                                                                      tessera_template_release);
+  expect_survives("template", 7, [&](tessera_error* error) {
+    tessera_template* opened = nullptr;
+    const tessera_status status = tessera_template_open(model.get(), "chatml", -1, 0, &opened, error);
+    tessera_template_release(opened);
+    return status;
+  });
+  tessera_render_options render;
+  tessera_render_options_init(&render, sizeof render);
+  render.tools = kTools;
+  expect_survives("render", 1, [&](tessera_error* error) {
+    char text[512];
+    uint64_t n = 0;
+    return tessera_template_render(chat_template, kTalk, -1, &render, text, sizeof text, &n, nullptr, error);
+  });
+  expect_survives("tokens of a chat", 1, [&](tessera_error* error) {
+    int32_t ids[512];
+    uint64_t n = 0;
+    return tessera_template_tokenize(chat_template, kTalk, -1, &render, ids, 512, &n, error);
+  });
+  tessera_reply_options parse;
+  tessera_reply_options_init(&parse, sizeof parse);
+  parse.tools = kTools;
+  parse.end = TESSERA_REPLY_ENDED;
+  expect_survives("reply", 1, [&](tessera_error* error) {
+    char text[512];
+    constexpr const char* kReply = "<think>R</think>A {\"tool_calls\": [{\"name\": \"ping\", \"arguments\": {}}]}";
+    return tessera_reply_parse(chat_template, kReply, -1, &parse, text, sizeof text, nullptr, error);
+  });
+  const SessionHandle session = create_session_handle(model.get());
+  expect_survives("generate", 1, [&](tessera_error* error) {
+    const int64_t left = n_until_failure.exchange(-1);
+    const SamplerHandle sampler = create_greedy(model.get());
+    tessera_generation_options options;
+    tessera_generation_options_init(&options, sizeof options);
+    options.n_predict = 3;
+    n_until_failure = left;
+    const auto go_on = [](void*, const tessera_generated*) { return 0; };
+    return tessera_generate_text(session.get(), sampler.get(), 0, &options, "Once upon", -1, 0, go_on, nullptr, nullptr,
+                                 error);
+  });
+}
+
 }  // namespace
 }  // namespace tessera

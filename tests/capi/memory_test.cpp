@@ -3,6 +3,7 @@
 
 #include "tessera/capi/objects.h"
 #include "tests/capi/capi_support.h"
+#include "tests/support/lora_support.h"
 
 namespace tessera {
 namespace {
@@ -128,6 +129,92 @@ TEST(CapiMemory, NothingGoesBeyondTheBudget) {
   EXPECT_STATUS(tessera_session_create(model.get(), &options, &session, error), TESSERA_OUT_OF_MEMORY, " 0 are left");
 }
 
+uint64_t bytes_of(const Adapter& adapter) {
+  uint64_t n = 0;
+  for (const MemoryPart& part : adapter.planned_memory())
+    if (!part.buffer.ends_with("-mapped")) n += part.bytes;
+  return n;
+}
+
+TEST(CapiMemory, AdaptersCountOnce) {
+  const RuntimeHandle runtime = create_with_budget(0);
+  const ModelHandle model = open_story(runtime.get());
+  const uint64_t of_model = tessera_runtime_memory(runtime.get());
+  tessera_adapter* opened = nullptr;
+  const std::string path = write_lora(story_model(), "budget_lora.gguf", 4, 8, 1);
+  EXPECT_SUCCESS(tessera_adapter_open_lora(model.get(), path.c_str(), &opened, error));
+  AdapterHandle adapter(opened, tessera_adapter_release);
+  EXPECT_EQ(tessera_runtime_memory(runtime.get()), of_model);
+  EXPECT_SUCCESS(tessera_adapter_load(opened, error));
+  EXPECT_SUCCESS(tessera_adapter_load(opened, error));
+  const uint64_t of_adapter = bytes_of(*opened->adapter);
+  EXPECT_GT(of_adapter, 0u);
+  EXPECT_EQ(tessera_runtime_memory(runtime.get()), of_model + of_adapter);
+  tessera_session_options options = with_context(256);
+  options.adapters = &opened;
+  options.n_adapters = 1;
+  const uint64_t of_all = bytes_of(plan_of(model.get(), options));
+  {
+    const SessionHandle session = create_session_handle(model.get(), &options);
+    EXPECT_EQ(tessera_runtime_memory(runtime.get()), of_all);
+  }
+  EXPECT_EQ(tessera_runtime_memory(runtime.get()), of_model + of_adapter);
+  adapter.reset();
+  EXPECT_EQ(tessera_runtime_memory(runtime.get()), of_model);
+
+  const RuntimeHandle small = create_with_budget(of_model + of_adapter - 1);
+  const ModelHandle other = open_story(small.get());
+  EXPECT_SUCCESS(tessera_adapter_open_lora(other.get(), path.c_str(), &opened, error));
+  adapter.reset(opened);
+  EXPECT_STATUS(tessera_adapter_load(opened, error), TESSERA_OUT_OF_MEMORY, "adapter: takes ");
+  EXPECT_EQ(tessera_runtime_memory(small.get()), of_model);
+}
+
+TEST(CapiMemory, FilesOfReadersCount) {
+  static const std::string file = read_file(story_model(), 1 << 22).value();
+  tessera_reader reader;
+  tessera_reader_init(&reader, sizeof reader);
+  reader.file_size = [](void*) { return static_cast<int64_t>(file.size()); };
+  reader.read = [](void*, uint64_t offset, void* buffer, uint64_t n) -> int32_t {
+    file.copy(static_cast<char*>(buffer), n, offset);
+    return 0;
+  };
+  tessera_model* opened = nullptr;
+  {
+    const RuntimeHandle runtime = create_with_budget(file.size());
+    EXPECT_SUCCESS(tessera_model_open_reader(runtime.get(), &reader, "a story", nullptr, &opened, error));
+    EXPECT_EQ(tessera_runtime_memory(runtime.get()), file.size());
+    tessera_model_release(opened);
+    EXPECT_EQ(tessera_runtime_memory(runtime.get()), 0u);
+  }
+  const RuntimeHandle small = create_with_budget(file.size() - 1);
+  EXPECT_STATUS(tessera_model_open_reader(small.get(), &reader, "a story", nullptr, &opened, error),
+                TESSERA_OUT_OF_MEMORY, "a story: takes ");
+}
+
+TEST(CapiMemory, SessionsOfEmbeddingsCount) {
+  const RuntimeHandle measured = create_with_budget(0);
+  const ModelHandle model = open_story(measured.get());
+  const uint64_t of_model = tessera_runtime_memory(measured.get());
+  struct Seen {
+    tessera_runtime* runtime;
+    uint64_t n_bytes = 0;
+  } seen{measured.get()};
+  const auto visit = [](void* user, uint64_t, const float*, uint64_t) -> int32_t {
+    auto& found = *static_cast<Seen*>(user);
+    found.n_bytes = tessera_runtime_memory(found.runtime);
+    return 0;
+  };
+  const char* const text = "Once upon a time";
+  EXPECT_SUCCESS(tessera_embed(model.get(), &text, nullptr, 1, nullptr, visit, &seen, nullptr, error));
+  EXPECT_GT(seen.n_bytes, of_model);
+  EXPECT_EQ(tessera_runtime_memory(measured.get()), of_model);
+  const RuntimeHandle small = create_with_budget(seen.n_bytes - 1);
+  const ModelHandle other = open_story(small.get());
+  EXPECT_STATUS(tessera_embed(other.get(), &text, nullptr, 1, nullptr, visit, &seen, nullptr, error),
+                TESSERA_OUT_OF_MEMORY, "session: takes ");
+}
+
 TEST(CapiMemory, BytesAreTakenByOneOfSeveralThreads) {
   capi::Budget budget(1000);
   std::atomic<int> n_taken{0};
@@ -184,6 +271,33 @@ TEST(CapiFit, SettingsShrinkToTheBudget) {
   EXPECT_LE(tessera_runtime_memory(runtime.get()), least);
   EXPECT_STATUS(tessera_model_fit(model.get(), &options, nullptr, error), TESSERA_INVALID_ARGUMENT,
                 "model: it is loaded");
+}
+
+// Adapters that were opened before keep their place beside the weights.
+TEST(CapiFit, AdaptersOfTheModelArePlacedAgain) {
+  const RuntimeHandle runtime = create_with_budget(0);
+  const ModelHandle model = open_story(runtime.get(), false);
+  std::vector<AdapterHandle> adapters;
+  for (const uint64_t seed : {1, 2}) {
+    tessera_adapter* opened = nullptr;
+    const std::string path = write_lora(story_model(), "fit_lora.gguf", 4, 8, seed);
+    EXPECT_SUCCESS(tessera_adapter_open_lora(model.get(), path.c_str(), &opened, error));
+    adapters.emplace_back(opened, tessera_adapter_release);
+  }
+  tessera_session_options options = with_context(128);
+  tessera_adapter* const wanted = adapters[0].get();
+  options.adapters = &wanted;
+  options.n_adapters = 1;
+  EXPECT_SUCCESS(tessera_model_fit(model.get(), &options, nullptr, error));
+  EXPECT_SUCCESS(tessera_model_load(model.get(), nullptr, nullptr, nullptr, error));
+  for (const AdapterHandle& adapter : adapters) EXPECT_SUCCESS(tessera_adapter_load(adapter.get(), error));
+  const SessionHandle session = create_session_handle(model.get(), &options);
+  tessera_adapter* const other = adapters[1].get();
+  options.adapters = &other;
+  const SessionHandle second = create_session_handle(model.get(), &options);
+  const std::vector<int32_t> tokens = tokens_of(model.get(), "Once upon a time");
+  for (tessera_session* one : {session.get(), second.get()})
+    EXPECT_SUCCESS(tessera_session_append(one, 0, tokens.data(), tokens.size(), TESSERA_WANTS_OUTPUT, nullptr, error));
 }
 
 TEST(CapiFit, SettingsThatFitStay) {

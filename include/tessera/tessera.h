@@ -206,7 +206,7 @@ typedef struct tessera_reader {
   /* Writes n_bytes from `offset` on to `buffer`; they are within the file. Returns 0, or another number if it fails. */
   int32_t (*read)(void* user, uint64_t offset, void* buffer, uint64_t n_bytes);
 } tessera_reader;
-/* A. `size` is sizeof(tessera_reader). The program then sets the members. */
+/* A. Sets all members to 0. `size` is sizeof(tessera_reader). The program then sets the members. */
 TESSERA_API void tessera_reader_init(tessera_reader* reader, size_t size);
 /* A. Opens a model of one file, which is read as a whole at once, in pieces and in order. The model keeps the bytes in
  * memory of its own until its last release. With TESSERA_LOAD_MAP weights are used there where that is possible, and
@@ -277,7 +277,7 @@ typedef struct tessera_tensor_info {
 } tessera_tensor_info;
 /* A. The number of tensors, which are numbered from 0 in the order of the files; 0 for NULL. */
 TESSERA_API int64_t tessera_model_tensor_count(const tessera_model* model);
-/* A. info->size must be set. Errors: INVALID_ARGUMENT (no such tensor). */
+/* A. Describes a tensor. info->size must be set. Errors: INVALID_ARGUMENT (no such tensor). */
 TESSERA_API tessera_status tessera_model_tensor_info(const tessera_model* model, int64_t index,
                                                      tessera_tensor_info* info, tessera_error* error);
 /* S. Something that the model lacks or a request that could not be met, as a line of text: a tokenizer that is not
@@ -554,11 +554,11 @@ TESSERA_API tessera_status tessera_sequence_save_file(tessera_session* session, 
 TESSERA_API tessera_status tessera_sequence_restore_file(tessera_session* session, int32_t sequence, const char* path,
                                                          tessera_error* error);
 
-/* A. 1 if tessera_sequence_shift() can move tokens of this session's model, else 0: they are stored with learned
- * positions. A recurrent state moves only as a whole. */
+/* A. Returns 1 if tessera_sequence_shift() can move tokens of this session's model, else 0: they are stored with
+ * learned positions. A recurrent state moves only as a whole. */
 TESSERA_API int32_t tessera_sequence_can_shift(const tessera_session* session);
-/* S. *position gets the lowest position from which the tokens of a sequence can be removed and decoded anew. It is 0,
- * unless layers see only the last tokens or have a recurrent state, which returns to checkpoints only. Errors:
+/* S. Tells the lowest position from which the tokens of a sequence can be removed and decoded anew. It is 0, unless
+ * layers see only the last tokens or have a recurrent state, which returns to checkpoints only. Errors:
  * INVALID_ARGUMENT. */
 TESSERA_API tessera_status tessera_sequence_rollback_limit(tessera_session* session, int32_t sequence,
                                                            int32_t* position, tessera_error* error);
@@ -594,7 +594,7 @@ typedef struct tessera_embed_options {
   int64_t n_ctx;         /* tokens of a text at most; 0: the context that the model was trained with */
   int64_t n_ubatch;      /* tokens that are computed at once; 0: 512. Models that are not causal compute whole texts */
 } tessera_embed_options;
-/* A. `size` is sizeof(tessera_embed_options). */
+/* A. Sets the defaults. `size` is sizeof(tessera_embed_options). */
 TESSERA_API void tessera_embed_options_init(tessera_embed_options* options, size_t size);
 
 /* The vector or the scores of text number `index`. Called in order, on the thread of the call. `values` are valid until
@@ -695,7 +695,7 @@ typedef struct tessera_sampler_step {
   void (*accept)(void* user, int32_t token); /* a token joins the text; may be NULL */
   void (*reset)(void* user);                 /* the text is forgotten; may be NULL */
 } tessera_sampler_step;
-/* A. `size` is sizeof(tessera_sampler_step). The program then sets the members. */
+/* A. Sets all members to 0. `size` is sizeof(tessera_sampler_step). The program then sets the members. */
 TESSERA_API void tessera_sampler_step_init(tessera_sampler_step* step, size_t size);
 /* S. Adds a step behind those that were added before at its place. A copy of the sampler has the same step with the
  * same user, so a step that remembers the text is wrong for copies: add it to a sampler of its own. `user` is needed

@@ -133,7 +133,7 @@ Result<> WeightLoader::load_pieces(std::span<const Piece> pieces, const LoadProg
     if (outcome) outcome = std::move(error);
     stop = true;
   };
-  threads->run([&](ThreadContext& thread) {
+  const auto load = [&](ThreadContext& thread) {
     std::vector<std::byte> staging;
     for (int64_t i = thread.next_chunk(); i < static_cast<int64_t>(pieces.size()) && !stop; i = thread.next_chunk()) {
       const Piece& piece = pieces[to_size(i)];
@@ -142,6 +142,13 @@ Result<> WeightLoader::load_pieces(std::span<const Piece> pieces, const LoadProg
       const float share = static_cast<float>(done) / static_cast<float>(total);
       if (thread.index == 0 && progress && !progress(share))
         stop_with(fail(ErrorCode::cancelled, "loading was stopped"));
+    }
+  };
+  threads->run([&](ThreadContext& thread) {
+    try {
+      load(thread);
+    } catch (const std::bad_alloc&) {  // an exception must not leave the work of a pool
+      stop_with(fail(ErrorCode::out_of_memory, "out of memory"));
     }
   });
   if (outcome && progress) progress(1.0f);

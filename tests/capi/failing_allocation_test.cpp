@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <new>
 
 #include "tests/capi/capi_support.h"
+#include "tests/support/lora_support.h"
 
 namespace {
 
@@ -149,6 +151,71 @@ TEST(CapiFailingAllocations, AreStatuses) {
     for (int i = 0; i < 3 && status == TESSERA_OK; ++i)
       status = tessera_generation_next(generation, &next, nullptr, error);
     tessera_generation_release(generation);
+    return status;
+  });
+}
+
+TEST(CapiFailingAllocations, OfReadersAdaptersEmbeddingsAndStatesAreStatuses) {
+  const RuntimeHandle runtime = create_runtime_handle(1);
+  const std::string bytes = read_all(story_model());
+  tessera_reader reader;
+  tessera_reader_init(&reader, sizeof reader);
+  reader.user = const_cast<std::string*>(&bytes);
+  reader.file_size = [](void* user) { return static_cast<int64_t>(static_cast<const std::string*>(user)->size()); };
+  reader.read = [](void* user, uint64_t offset, void* buffer, uint64_t n) {
+    std::memcpy(buffer, static_cast<const std::string*>(user)->data() + offset, n);
+    return 0;
+  };
+  // Opening has many allocations, most of them for the vocabulary.
+  expect_survives("open_reader", 53, [&](tessera_error* error) {
+    tessera_model* model = nullptr;
+    const tessera_status status = tessera_model_open_reader(runtime.get(), &reader, "a story", nullptr, &model, error);
+    tessera_model_release(model);
+    return status;
+  });
+  const ModelHandle model = open_story(runtime.get());
+  const std::string lora = write_lora(story_model(), "failing.gguf", 4, 8, 1);
+  expect_survives("adapter", 3, [&](tessera_error* error) {
+    tessera_adapter* adapter = nullptr;
+    tessera_status status = tessera_adapter_open_lora(model.get(), lora.c_str(), &adapter, error);
+    if (status == TESSERA_OK) status = tessera_adapter_load(adapter, error);
+    tessera_adapter_release(adapter);
+    return status;
+  });
+  expect_survives("embed", 7, [&](tessera_error* error) {
+    const char* const texts[] = {"Once upon a time", "a dog"};
+    const auto visit = [](void*, uint64_t, const float*, uint64_t) { return 0; };
+    return tessera_embed(model.get(), texts, nullptr, 2, nullptr, visit, nullptr, nullptr, error);
+  });
+  expect_survives("value", 1, [&](tessera_error* error) {
+    static char buffer[1 << 16];
+    return tessera_model_key(model.get(), "tokenizer.ggml.tokens", buffer, sizeof buffer, nullptr, error);
+  });
+  const SessionHandle session = create_session_handle(model.get());
+  const int32_t tokens[] = {1, 5, 9};
+  EXPECT_SUCCESS(tessera_session_append(session.get(), 0, tokens, 3, 0, nullptr, error));
+  const std::string path = temporary_path("failing.state");
+  expect_survives("state", 1, [&](tessera_error* error) {
+    tessera_status status = tessera_sequence_save_file(session.get(), 0, path.c_str(), error);
+    if (status == TESSERA_OK) status = tessera_sequence_restore_file(session.get(), 0, path.c_str(), error);
+    int32_t last = 0;
+    EXPECT_EQ(tessera_sequence_range(session.get(), 0, nullptr, &last, nullptr), TESSERA_OK);
+    EXPECT_EQ(last, 2);
+    return status;
+  });
+  expect_survives("steps", 1, [&](tessera_error* error) {
+    const int64_t left = n_until_failure.exchange(-1);
+    const SamplerHandle sampler = create_greedy(model.get());
+    n_until_failure = left;
+    tessera_sampler_step step;
+    tessera_sampler_step_init(&step, sizeof step);
+    step.apply = [](void*, tessera_token_logit*, uint64_t) { return 0; };
+    const tessera_token_bias bias = {7, 1};
+    tessera_status status = tessera_sampler_add(sampler.get(), &step, error);
+    if (status == TESSERA_OK) status = tessera_sampler_set_bias(sampler.get(), &bias, 1, error);
+    static const float logits[512] = {};
+    int32_t token = -1;
+    if (status == TESSERA_OK) status = tessera_sampler_sample(sampler.get(), logits, 512, &token, error);
     return status;
   });
 }

@@ -277,7 +277,7 @@ typedef struct tessera_tensor_info {
 } tessera_tensor_info;
 /* A. The number of tensors, which are numbered from 0 in the order of the files; 0 for NULL. */
 TESSERA_API int64_t tessera_model_tensor_count(const tessera_model* model);
-/* A. info->size must be set. Errors: INVALID_ARGUMENT (no such tensor). */
+/* A. Describes a tensor. info->size must be set. Errors: INVALID_ARGUMENT (no such tensor). */
 TESSERA_API tessera_status tessera_model_tensor_info(const tessera_model* model, int64_t index,
                                                      tessera_tensor_info* info, tessera_error* error);
 /* S. Something that the model lacks or a request that could not be met, as a line of text: a tokenizer that is not
@@ -557,9 +557,9 @@ TESSERA_API tessera_status tessera_sequence_restore_file(tessera_session* sessio
 /* A. 1 if tessera_sequence_shift() can move tokens of this session's model, else 0: they are stored with learned
  * positions. A recurrent state moves only as a whole. */
 TESSERA_API int32_t tessera_sequence_can_shift(const tessera_session* session);
-/* S. *position gets the lowest position from which the tokens of a sequence can be removed and decoded anew. It is 0,
- * unless layers see only the last tokens or have a recurrent state, which returns to checkpoints only. Errors:
- * INVALID_ARGUMENT. */
+/* S. Finds how far a sequence can go back. *position gets the lowest position from which the tokens of a sequence can
+ * be removed and decoded anew. It is 0, unless layers see only the last tokens or have a recurrent state, which returns
+ * to checkpoints only. Errors: INVALID_ARGUMENT. */
 TESSERA_API tessera_status tessera_sequence_rollback_limit(tessera_session* session, int32_t sequence,
                                                            int32_t* position, tessera_error* error);
 /* S. Keeps the recurrent state of a sequence as it is now, so that tessera_sequence_remove() can return to it by

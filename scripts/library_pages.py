@@ -22,7 +22,7 @@ THREADS = {
 SUMMARIES = {
     "_retain": "Adds a reference to a handle, which it returns. NULL is allowed.",
     "_release": "Gives a reference to a handle back. The last one frees the object. NULL is allowed.",
-    "_options_init": "Sets the size and the defaults of options.",
+    "_init": "Sets the size and the defaults of a struct.",
 }
 LETTER = re.compile(r"([ASR])(?:, ([^.]*))?(?:\.|$) ?")
 SINCE = re.compile(r"(?:^|(?<= ))Since (\d+\.\d+)\. ?")

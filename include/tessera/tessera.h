@@ -557,9 +557,9 @@ TESSERA_API tessera_status tessera_sequence_restore_file(tessera_session* sessio
 /* A. Returns 1 if tessera_sequence_shift() can move tokens of this session's model, else 0: they are stored with
  * learned positions. A recurrent state moves only as a whole. */
 TESSERA_API int32_t tessera_sequence_can_shift(const tessera_session* session);
-/* S. Tells the lowest position from which the tokens of a sequence can be removed and decoded anew. It is 0, unless
- * layers see only the last tokens or have a recurrent state, which returns to checkpoints only. Errors:
- * INVALID_ARGUMENT. */
+/* S. Finds how far a sequence can go back. *position gets the lowest position from which the tokens of a sequence can
+ * be removed and decoded anew. It is 0, unless layers see only the last tokens or have a recurrent state, which returns
+ * to checkpoints only. Errors: INVALID_ARGUMENT. */
 TESSERA_API tessera_status tessera_sequence_rollback_limit(tessera_session* session, int32_t sequence,
                                                            int32_t* position, tessera_error* error);
 /* S. Keeps the recurrent state of a sequence as it is now, so that tessera_sequence_remove() can return to it by

@@ -88,6 +88,9 @@ slow_check() {
     threads-server)
       test_folders tsan server
       ;;
+    threads-library)
+      test_folders tsan capi
+      ;;
     page)
       (cd tessera/server/page/source && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm test)
       ;;

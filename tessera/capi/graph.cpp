@@ -29,7 +29,7 @@ tessera_status tessera_session_graph(tessera_session* session, int32_t format, i
     if (format < TESSERA_GRAPH_JSON || format > TESSERA_GRAPH_PAGE)
       return fail(ErrorCode::invalid_argument, "format: {}, want TESSERA_GRAPH_JSON, _DOT or _PAGE", format);
     if (n_tokens < 0) return fail(ErrorCode::invalid_argument, "n_tokens: {}, want 0 or more", n_tokens);
-    if (write == nullptr) return fail(ErrorCode::invalid_argument, "write: is NULL");
+    TESSERA_TRY(capi::require_pointer(write, "write"));
     if (session->trace != nullptr)
       return fail(ErrorCode::invalid_argument, "session: is recorded: call tessera_trace_end() first");
     TESSERA_ASSIGN(const CancelToken* const token, capi::token_of(cancel));

@@ -67,7 +67,7 @@ tessera_status measure_chunks(tessera_model* model, const tessera_perplexity_opt
   return guarded(error, [&]() -> Result<> {
     TESSERA_ASSIGN(const Measurement wanted, read_measurement(model, options));
     TESSERA_ASSIGN(const auto progress, capi::progress_of(caller.progress, caller.user, caller.cancel));
-    if (info == nullptr) return fail(ErrorCode::invalid_argument, "info: is NULL");
+    TESSERA_TRY(capi::require_pointer(info, "info"));
     TESSERA_TRY(capi::require_info(info));
     TESSERA_ASSIGN(const eval::Chunks chunks, cut(wanted.chunks));
     TESSERA_ASSIGN(const auto measured, measure_perplexity(*model, wanted, chunks, progress));
@@ -108,7 +108,7 @@ tessera_status tessera_session_step_cost(tessera_session* session, int64_t n_tok
                                          tessera_step_cost_info* info, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_TRY(capi::require(session, "session"));
-    if (info == nullptr) return fail(ErrorCode::invalid_argument, "info: is NULL");
+    TESSERA_TRY(capi::require_pointer(info, "info"));
     TESSERA_TRY(capi::require_info(info));
     const SessionOptions& options = session->session->options();
     const int64_t most = std::min(n_tokens, options.n_outputs);

@@ -274,7 +274,7 @@ tessera_status tessera_schedule_rate(const tessera_schedule* schedule, int64_t s
                                      tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
     TESSERA_ASSIGN(const auto given, capi::read_sized(schedule, kScheduleDefaults, "schedule"));
-    if (rate == nullptr) return fail(ErrorCode::invalid_argument, "rate: is NULL");
+    TESSERA_TRY(capi::require_pointer(rate, "rate"));
     TESSERA_ASSIGN(const auto shape, chosen(kShapes, given.shape, "shape"));
     TESSERA_TRY(require_within(double{given.peak}, 0, 1e6, "peak"));
     TESSERA_TRY(require_within(double{given.floor}, 0, 1, "floor"));

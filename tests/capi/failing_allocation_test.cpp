@@ -26,11 +26,15 @@ bool fails_now() {
   return left == 0;
 }
 
+void* allocate_or_null(size_t n, size_t alignment) {
+  if (fails_now()) return nullptr;
+  return alignment <= alignof(std::max_align_t)
+             ? std::malloc(std::max<size_t>(n, 1))
+             : std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
+}
+
 void* allocate(size_t n, size_t alignment) {
-  if (fails_now()) throw std::bad_alloc();
-  void* memory = alignment <= alignof(std::max_align_t)
-                     ? std::malloc(std::max<size_t>(n, 1))
-                     : std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
+  void* memory = allocate_or_null(n, alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -41,6 +45,11 @@ void* operator new(size_t n) { return allocate(n, 1); }
 void* operator new[](size_t n) { return allocate(n, 1); }
 void* operator new(size_t n, std::align_val_t alignment) { return allocate(n, static_cast<size_t>(alignment)); }
 void* operator new[](size_t n, std::align_val_t alignment) { return allocate(n, static_cast<size_t>(alignment)); }
+void* operator new(size_t n, const std::nothrow_t&) noexcept { return allocate_or_null(n, 1); }
+void* operator new[](size_t n, const std::nothrow_t&) noexcept { return allocate_or_null(n, 1); }
+void* operator new(size_t n, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return allocate_or_null(n, static_cast<size_t>(alignment));
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }

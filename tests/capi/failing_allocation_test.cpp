@@ -41,6 +41,7 @@ void* allocate(size_t n, size_t alignment) {
 
 }  // namespace
 
+// Not inlined: GCC would take free() for a mistake where it sees the allocation.
 void* operator new(size_t n) { return allocate(n, 1); }
 void* operator new[](size_t n) { return allocate(n, 1); }
 void* operator new(size_t n, std::align_val_t alignment) { return allocate(n, static_cast<size_t>(alignment)); }
@@ -50,14 +51,14 @@ void* operator new[](size_t n, const std::nothrow_t&) noexcept { return allocate
 void* operator new(size_t n, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return allocate_or_null(n, static_cast<size_t>(alignment));
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace tessera {
 namespace {

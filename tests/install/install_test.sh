@@ -54,6 +54,7 @@ library_groups=$(sed -nE 's,^/\* ---- ([A-Z][A-Za-z ]*): .*,libtessera-\L\1,p' "
   echo bin/tessera-serve
   echo include/tessera/backend_plugin.h
   echo include/tessera/tessera.h
+  echo include/tessera/tessera_experimental.h
   for name in libtessera.so libtessera.so.1 libtessera.so.1.0.0 pkgconfig/tessera.pc; do echo "$libdir/$name"; done
   for name in config config-release config-version; do echo "$libdir/cmake/tessera/tessera-$name.cmake"; done
   echo share/bash-completion/completions/tessera

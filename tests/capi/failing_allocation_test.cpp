@@ -39,18 +39,23 @@ void* allocate(size_t n, size_t alignment) {
 
 }  // namespace
 
-void* operator new(size_t n) { return allocate(n, 1); }
-void* operator new[](size_t n) { return allocate(n, 1); }
-void* operator new(size_t n, std::align_val_t alignment) { return allocate(n, static_cast<size_t>(alignment)); }
-void* operator new[](size_t n, std::align_val_t alignment) { return allocate(n, static_cast<size_t>(alignment)); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+// Not inlined: GCC would otherwise warn about free() on a result of new.
+[[gnu::noinline]] void* operator new(size_t n) { return allocate(n, 1); }
+[[gnu::noinline]] void* operator new[](size_t n) { return allocate(n, 1); }
+[[gnu::noinline]] void* operator new(size_t n, std::align_val_t alignment) {
+  return allocate(n, static_cast<size_t>(alignment));
+}
+[[gnu::noinline]] void* operator new[](size_t n, std::align_val_t alignment) {
+  return allocate(n, static_cast<size_t>(alignment));
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace tessera {
 namespace {

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* ---- Learning rates ---- */
+/* ---- Learning rates: of the steps of a training ---- */
 
 enum { TESSERA_SCHEDULE_COSINE = 0, TESSERA_SCHEDULE_LINEAR = 1, TESSERA_SCHEDULE_CONSTANT = 2 };
 
@@ -31,7 +31,7 @@ TESSERA_API void tessera_schedule_init(tessera_schedule* schedule, size_t size);
 TESSERA_API tessera_status tessera_schedule_rate(const tessera_schedule* schedule, int64_t step, float* rate,
                                                  tessera_error* error);
 
-/* ---- Training ---- */
+/* ---- Training: a model or an adapter learns from texts ---- */
 
 enum { TESSERA_OPTIMIZER_ADAMW = 0, TESSERA_OPTIMIZER_SGD = 1, TESSERA_OPTIMIZER_MUON = 2 };
 enum {
@@ -117,7 +117,7 @@ TESSERA_API tessera_status tessera_train_new(tessera_runtime* runtime, const tes
                                              const tessera_train_options* options, tessera_train_function function,
                                              void* user, tessera_cancel* cancel, tessera_error* error);
 
-/* ---- Graphs ---- */
+/* ---- Graphs: the steps of a session as they ran ---- */
 
 enum { TESSERA_GRAPH_JSON = 0, TESSERA_GRAPH_DOT = 1, TESSERA_GRAPH_PAGE = 2 };
 

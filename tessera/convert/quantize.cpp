@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <new>
 #include <utility>
 
 #include "tessera/base/checked.h"
@@ -144,7 +146,7 @@ class TensorStream {
     std::vector<std::optional<Fault>> faults(chunks_.size());
     const int64_t n_chunk_rows = rows_of_values(kChunkValues);
     Result<> written;
-    const auto work = [&](ThreadContext& thread) {
+    const auto encode_chunks = [&](ThreadContext& thread) {
       const auto index = to_size(thread.index);
       if (index == 0) written = write_rest(writer);
       for (int64_t at = thread.next_chunk() * n_chunk_rows; at < n; at = thread.next_chunk() * n_chunk_rows) {
@@ -158,8 +160,17 @@ class TensorStream {
         }
       }
     };
+    std::atomic<bool> is_out_of_memory{false};
+    const auto work = [&](ThreadContext& thread) {
+      try {
+        encode_chunks(thread);
+      } catch (const std::bad_alloc&) {  // an exception must not leave the work of a pool
+        is_out_of_memory = true;
+      }
+    };
     context_.threads.run(work, {.cancel = context_.cancel});
     TESSERA_TRY(std::move(written));
+    if (is_out_of_memory) return fail(ErrorCode::out_of_memory, "out of memory");
     std::optional<Fault> first;
     for (const auto& fault : faults)
       if (fault && (!first || fault->row < first->row)) first = fault;

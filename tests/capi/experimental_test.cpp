@@ -64,6 +64,10 @@ struct Seen {
 };
 
 TEST_F(CapiTrain, FilesAreThoseOfTheCommand) {
+  const auto usual = made(tessera_train_options_init);
+  EXPECT_EQ(usual.n_batch, 8);
+  EXPECT_EQ(usual.n_epochs, 1.0f);
+  EXPECT_EQ(usual.n_warmup, -1);
   expect_same({});
   options_.lora_rank = 2;
   options_.lora_alpha = 3;

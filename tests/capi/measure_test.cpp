@@ -245,6 +245,16 @@ TEST_F(CapiMeasure, ImatrixResumesAndMerges) {
   EXPECT_FALSE(std::filesystem::exists(path("no.gguf")));
 }
 
+TEST_F(CapiMeasure, ImatrixIsSavedEveryTenChunks) {
+  imatrix_options_.n_ctx = 16;
+  imatrix_options_.n_chunks = 12;
+  Shares shares{.values = {}, .stop_at = 1};
+  EXPECT_STATUS(tessera_imatrix_collect(model_.get(), text_.c_str(), -1, path("m.gguf").c_str(), &imatrix_options_,
+                                        Shares::note, &shares, nullptr, nullptr, error),
+                TESSERA_CANCELLED, "stopped after chunk 10 of 12");
+  EXPECT_EQ(names_in(folder_), std::vector<std::string>{"m.gguf"});
+}
+
 TEST_F(CapiMeasure, ImatrixRefusesWrongArguments) {
   const std::string out = path("out.gguf");
   const CancelHandle cancel = create_cancel_handle(true);
@@ -268,6 +278,8 @@ TEST_F(CapiMeasure, ImatrixRefusesWrongArguments) {
   tessera_imatrix_info unset{};
   EXPECT_STATUS(call(m, t, o, nullptr, &unset, error), TESSERA_INVALID_ARGUMENT, "info: size is 0");
   EXPECT_STATUS(call(m, "short", o, nullptr, nullptr, error), TESSERA_LIMIT, "two chunks of 32");
+  auto usual = made(tessera_imatrix_options_init);
+  EXPECT_STATUS(imatrix(usual, out, error), TESSERA_LIMIT, "two chunks of 512");
   EXPECT_STATUS(call(open_story(runtime_.get(), false).get(), t, o, nullptr, nullptr, error), TESSERA_INVALID_ARGUMENT,
                 "model: call tessera_model_load() first");
   const auto expect_refused = [&](auto&& change, const std::string& text) {

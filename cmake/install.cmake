@@ -5,6 +5,7 @@
 include(GNUInstallDirs)
 if(TARGET tessera_capi AND NOT TESSERA_SANITIZE)
   include(shared_library)
+  tessera_llama_libraries()
 endif()
 
 install(TARGETS tessera RUNTIME COMPONENT tessera)

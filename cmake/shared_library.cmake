@@ -16,10 +16,14 @@ foreach(declaration ${declarations})
   string(REGEX REPLACE "^.*[ *](tessera_[a-z_]+)\\(.*$" "    \\1;" name "${declaration}")
   string(APPEND names "${name}\n")
 endforeach()
+# The node without a promise is for the libraries of llama.h that come with this one (libllama.cmake).
+string(JOIN ";\n    " private_names ${llama_private_names})
 set(exports ${CMAKE_BINARY_DIR}/generated/exports.map)
-file(CONFIGURE OUTPUT ${exports} CONTENT "TESSERA_1.0 {\n  global:\n@names@  local:\n    *;\n};\n" @ONLY)
-add_library(tessera_c SHARED $<TARGET_OBJECTS:tessera_capi>)
-target_link_libraries(tessera_c PRIVATE $<TARGET_PROPERTY:tessera_capi,LINK_LIBRARIES>)
+file(CONFIGURE OUTPUT ${exports} CONTENT "TESSERA_1.0 {\n  global:\n@names@  local:\n    *;\n};\n\
+TESSERA_PRIVATE {\n  global:\n    @private_names@;\n};\n" @ONLY)
+add_library(tessera_c SHARED $<TARGET_OBJECTS:tessera_capi> $<TARGET_OBJECTS:tessera_llama>)
+target_link_libraries(tessera_c PRIVATE $<TARGET_PROPERTY:tessera_capi,LINK_LIBRARIES>
+  $<TARGET_PROPERTY:tessera_llama,LINK_LIBRARIES>)
 target_link_options(tessera_c PRIVATE LINKER:--version-script=${exports} LINKER:--no-undefined
   LINKER:-z,relro,-z,now,-z,noexecstack)
 set_target_properties(tessera_c PROPERTIES OUTPUT_NAME tessera VERSION ${interface_version} SOVERSION ${interface_MAJOR}

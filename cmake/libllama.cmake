@@ -1,0 +1,62 @@
+# libllama.so: the functions of llama.h over the engine, one small library for each layout of its structs.
+#
+# All code but the conversion of structs is in libtessera.so, which exports it as tessera_NAME under a version node
+# without a promise. The names come from tessera/llama/api.h and aliases.def. A layout's library has them as jumps.
+set(llama_dir ${PROJECT_SOURCE_DIR}/tessera/llama)
+set(llama_layouts v0_5)
+set(llama_folder_v0_5 0.5)
+set(llama_links_v0_5 libllama.so.0 libllama.v0.5.0.so)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${llama_dir}/api.h ${llama_dir}/aliases.def)
+
+# llama_private_names: the exports of libtessera.so.
+set(llama_private_names "")
+set(llama_stub_rows "")
+file(STRINGS ${llama_dir}/api.h llama_declarations REGEX "^TESSERA_LLAMA_API ")
+foreach(declaration ${llama_declarations})
+  string(REGEX MATCH "tessera_llama_[a-z0-9_]+" name "${declaration}")
+  list(APPEND llama_private_names ${name})
+  if(NOT name MATCHES "^tessera_llama_layout_")
+    string(REGEX REPLACE "^tessera_" "" stub ${name})
+    string(APPEND llama_stub_rows "TESSERA_LLAMA_STUB(${stub}, ${name})\n")
+  endif()
+endforeach()
+file(STRINGS ${llama_dir}/aliases.def llama_aliases REGEX "^TESSERA_LLAMA_ALIAS")
+foreach(alias ${llama_aliases})
+  string(REGEX REPLACE "^.*\\(([a-z0-9_]+), ([a-z0-9_]+)\\)$" "TESSERA_LLAMA_STUB(\\1, tessera_\\2)\n" row "${alias}")
+  string(APPEND llama_stub_rows "${row}")
+endforeach()
+set(llama_stubs ${CMAKE_BINARY_DIR}/generated/llama_stubs.inc)
+file(CONFIGURE OUTPUT ${llama_stubs} CONTENT "@llama_stub_rows@" @ONLY)
+
+# tessera_llama_LAYOUT: the objects of a layout's library.
+set_source_files_properties(${llama_dir}/layouts/stubs.S PROPERTIES OBJECT_DEPENDS ${llama_stubs}
+  COMPILE_OPTIONS "-DTESSERA_LLAMA_STUBS=\"${llama_stubs}\"")
+foreach(layout ${llama_layouts})
+  add_library(tessera_llama_${layout} OBJECT ${llama_dir}/layouts/${layout}.cpp ${llama_dir}/layouts/stubs.S)
+  target_include_directories(tessera_llama_${layout} PRIVATE ${PROJECT_SOURCE_DIR})
+endforeach()
+
+# tessera_llama_libraries(): the shared libraries, beside libtessera.so, and what is installed of them.
+function(tessera_llama_libraries)
+  set(exports ${CMAKE_BINARY_DIR}/generated/llama_exports.map)
+  file(CONFIGURE OUTPUT ${exports} CONTENT "{\n  global:\n    llama_*;\n  local:\n    *;\n};\n" @ONLY)
+  foreach(layout ${llama_layouts})
+    set(target tessera_libllama_${layout})
+    set(folder tessera/llama/${llama_folder_${layout}})
+    add_library(${target} SHARED $<TARGET_OBJECTS:tessera_llama_${layout}>)
+    target_link_libraries(${target} PRIVATE tessera_c)
+    target_link_options(${target} PRIVATE LINKER:--version-script=${exports} LINKER:--no-undefined
+      LINKER:-z,relro,-z,now,-z,noexecstack)
+    # The path from the folder to that of libtessera.so is the same in the build and where it is installed.
+    set_target_properties(${target} PROPERTIES OUTPUT_NAME llama NO_SONAME OFF LINK_DEPENDS ${exports}
+      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/${folder} BUILD_WITH_INSTALL_RPATH ON
+      INSTALL_RPATH "$ORIGIN/../../..")
+    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${folder} COMPONENT tessera)
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/lib/${folder})
+    foreach(link ${llama_links_${layout}})
+      file(CREATE_LINK libllama.so ${CMAKE_BINARY_DIR}/lib/${folder}/${link} SYMBOLIC)
+      install(FILES ${CMAKE_BINARY_DIR}/lib/${folder}/${link} DESTINATION ${CMAKE_INSTALL_LIBDIR}/${folder}
+        COMPONENT tessera)
+    endforeach()
+  endforeach()
+endfunction()

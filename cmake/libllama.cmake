@@ -6,6 +6,12 @@ set(llama_dir ${PROJECT_SOURCE_DIR}/tessera/llama)
 set(llama_layouts v0_5)
 set(llama_folder_v0_5 0.5)
 set(llama_links_v0_5 libllama.so.0 libllama.v0.5.0.so)
+set(llama_sources_v0_5 ${llama_dir}/layouts/addon_symbols.cpp)
+# C++ names of addon_symbols.cpp, whose parameters are types of the standard library.
+set(llama_exports_v0_5 llama_* _Z12llm_arch_allv _Z13llm_arch_name8llm_arch _Z18llm_arch_is_hybridRK8llm_arch
+  _Z21llm_arch_is_recurrentRK8llm_arch _Z20llm_arch_from_string* _Z20llama_grammar_acceptP13llama_grammarj
+  _Z23llama_grammar_free_impl* _Z23llama_grammar_init_impl* _Z24llama_grammar_get_stacks* _Z22unicode_cpts_from_utf8*
+  _ZNK11llama_model16memory_breakdownEv _ZNK13llama_context16memory_breakdownEv)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${llama_dir}/api.h ${llama_dir}/aliases.def)
 
 # llama_private_names: the exports of libtessera.so.
@@ -32,15 +38,17 @@ file(CONFIGURE OUTPUT ${llama_stubs} CONTENT "@llama_stub_rows@" @ONLY)
 set_source_files_properties(${llama_dir}/layouts/stubs.S PROPERTIES OBJECT_DEPENDS ${llama_stubs}
   COMPILE_OPTIONS "-DTESSERA_LLAMA_STUBS=\"${llama_stubs}\"")
 foreach(layout ${llama_layouts})
-  add_library(tessera_llama_${layout} OBJECT ${llama_dir}/layouts/${layout}.cpp ${llama_dir}/layouts/stubs.S)
+  add_library(tessera_llama_${layout} OBJECT ${llama_dir}/layouts/${layout}.cpp ${llama_sources_${layout}}
+    ${llama_dir}/layouts/stubs.S)
   target_include_directories(tessera_llama_${layout} PRIVATE ${PROJECT_SOURCE_DIR})
 endforeach()
 
 # tessera_llama_libraries(): the shared libraries, beside libtessera.so, and what is installed of them.
 function(tessera_llama_libraries)
-  set(exports ${CMAKE_BINARY_DIR}/generated/llama_exports.map)
-  file(CONFIGURE OUTPUT ${exports} CONTENT "{\n  global:\n    llama_*;\n  local:\n    *;\n};\n" @ONLY)
   foreach(layout ${llama_layouts})
+    string(JOIN ";\n    " names ${llama_exports_${layout}})
+    set(exports ${CMAKE_BINARY_DIR}/generated/llama_${layout}.map)
+    file(CONFIGURE OUTPUT ${exports} CONTENT "{\n  global:\n    @names@;\n  local:\n    *;\n};\n" @ONLY)
     set(target tessera_libllama_${layout})
     set(folder tessera/llama/${llama_folder_${layout}})
     add_library(${target} SHARED $<TARGET_OBJECTS:tessera_llama_${layout}>)

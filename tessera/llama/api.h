@@ -294,3 +294,30 @@ TESSERA_LLAMA_API uint32_t tessera_llama_layout_quantize(const char* from, const
                                                          const tessera::llama::QuantizeParams* params);
 /// Logs that a function is not built.
 TESSERA_LLAMA_API void tessera_llama_layout_refuse(const char* function, const char* reason);
+
+// ---- For C++ functions of a layout
+
+namespace tessera::llama {
+inline constexpr int32_t kArchitectureIsRecurrent = 1, kArchitectureIsHybrid = 2;
+inline constexpr int32_t kGrammarIsComplete = 1, kGrammarGoesOn = 2;  // bits
+}  // namespace tessera::llama
+
+TESSERA_LLAMA_API int32_t tessera_llama_layout_n_architectures();
+/// "(unknown)" for numbers that are none.
+TESSERA_LLAMA_API const char* tessera_llama_layout_architecture(int32_t i);
+/// The number of architectures if there is none of this name.
+TESSERA_LLAMA_API int32_t tessera_llama_layout_find_architecture(const char* name);
+/// One of the constants above; 0: attention only.
+TESSERA_LLAMA_API int32_t tessera_llama_layout_architecture_kind(int32_t i);
+/// A grammar and a text of it that grows; null after an error. The vocabulary may be null.
+TESSERA_LLAMA_API void* tessera_llama_layout_grammar_create(const llama_vocab* vocab, const char* source,
+                                                            const char* root);
+TESSERA_LLAMA_API void tessera_llama_layout_grammar_free(void* grammar);
+TESSERA_LLAMA_API void tessera_llama_layout_grammar_accept(void* grammar, uint32_t code_point);
+/// Bits; none after a code point that does not fit.
+TESSERA_LLAMA_API int32_t tessera_llama_layout_grammar_state(const void* grammar);
+/// Writes at most n_bytes code points and returns their number. Bytes that are no UTF-8 become U+FFFD.
+TESSERA_LLAMA_API size_t tessera_llama_layout_code_points(const char* text, size_t n_bytes, uint32_t* to);
+TESSERA_LLAMA_API size_t tessera_llama_layout_model_bytes(const llama_model* model);
+TESSERA_LLAMA_API void tessera_llama_layout_context_bytes(const llama_context* ctx, size_t* model, size_t* context,
+                                                          size_t* compute);

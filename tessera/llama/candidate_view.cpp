@@ -39,6 +39,12 @@ void CandidateView::restrict_to(const text::grammar::TokenRow& row) {
     candidates().assign(logits_, words);
     return;
   }
+  if (is_in_array_) {
+    for (llama_token_data& one : std::span(array_->data, array_->size))
+      if (!row.contains(one.id)) one.logit = -std::numeric_limits<float>::infinity();
+    array_->sorted = false;
+    return;
+  }
   candidates().transform([&](const sample::Candidate& one) {
     return row.contains(one.id) ? one.logit : -std::numeric_limits<float>::infinity();
   });

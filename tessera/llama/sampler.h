@@ -23,7 +23,9 @@ class CandidateView {
   sample::Candidates& candidates();
   /// Candidates that may be changed by tokens up to this id, which may be above all ids of the logits.
   sample::Candidates& candidates_for(int32_t highest_id);
-  /// Removes tokens that are not in the row.
+  /// Whether the candidates are an array of a program, not the logits of a context.
+  bool is_of_program() const { return logits_.empty(); }
+  /// Gives tokens that are not in the row the logit -infinity. In an array of a program they stay.
   void restrict_to(const text::grammar::TokenRow& row);
   /// Lets a program's sampler change an array of the candidates.
   void apply_foreign(llama_sampler& sampler);

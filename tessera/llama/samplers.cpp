@@ -114,6 +114,21 @@ class StepSampler final : public SamplerObject {
   sample::SeededRng rng_;
 };
 
+// Programs read the other candidates from their arrays after the choice.
+class GreedySampler final : public SamplerObject {
+ public:
+  const char* name() const override { return "greedy"; }
+  Result<> accept(llama_token) override { return {}; }
+  void reset() override {}
+  Result<std::unique_ptr<SamplerObject>> clone() const override { return std::make_unique<GreedySampler>(); }
+  Result<> apply(CandidateView& view) override {
+    sample::Candidates& candidates = view.candidates();
+    if (!view.is_of_program()) candidates.keep_top(1);
+    candidates.select_best();
+    return {};
+  }
+};
+
 uint32_t drawn_seed(uint32_t seed) { return seed == kRandomSeed ? std::random_device()() : seed; }
 
 // Moves numbers into the ranges that the samplers have. Error: invalid_argument (NaN).
@@ -167,7 +182,9 @@ using namespace tessera;
 using namespace tessera::llama;
 
 llama_sampler* tessera_llama_sampler_init_greedy() {
-  return make_step("llama_sampler_init_greedy", sample::make_greedy, {.name = "?greedy"});
+  return guarded<llama_sampler*>("llama_sampler_init_greedy", nullptr, []() -> Result<llama_sampler*> {
+    return to_handle(std::make_unique<GreedySampler>());
+  });
 }
 
 llama_sampler* tessera_llama_sampler_init_dist(uint32_t seed) {

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
+#include <optional>
 
 #include "tessera/base/file.h"
 #include "tessera/llama/context.h"
@@ -15,12 +17,6 @@ namespace {
 constexpr uint64_t kMaxStateFileBytes = uint64_t{1} << 44;
 
 using SequenceBytes = std::map<int32_t, std::vector<std::byte>>;
-
-std::vector<int32_t> all_sequences(const llama_context& context) {
-  std::vector<int32_t> all;
-  for (int32_t sequence = 0; sequence < context.options.n_sequences; ++sequence) all.push_back(sequence);
-  return all;
-}
 
 Result<SequenceBytes> save_sequences(llama_context& context, std::span<const int32_t> sequences) {
   SequenceBytes saved;
@@ -53,33 +49,35 @@ Result<std::vector<std::byte>> save(llama_context& context, std::span<const int3
   return pack_state(state);
 }
 
-// Replaces these sequences by those of a state, or none of them after an error.
-Result<> restore(llama_context& context, std::span<const int32_t> sequences,
-                 const std::map<int32_t, std::span<const std::byte>>& saved) {
-  for (const auto& [sequence, bytes] : saved) TESSERA_TRY(context.require_sequence(sequence));
-  if (sequences.size() == 1) return restore_sequences(context, sequences, saved);
-  TESSERA_ASSIGN(const SequenceBytes before, save_sequences(context, sequences));
-  Result<> restored = restore_sequences(context, sequences, saved);
-  if (restored) return {};
-  std::map<int32_t, std::span<const std::byte>> old;
-  for (const auto& [sequence, bytes] : before) old[sequence] = bytes;
-  TESSERA_TRY(restore_sequences(context, sequences, old));
+// Replaces these sequences by those of a state. After an error they are empty, as programs expect: node-llama-cpp
+// begins at position 0 after a state that was refused.
+Result<> restore(llama_context& context, std::span<const int32_t> sequences, std::span<const std::byte> packed,
+                 std::vector<int32_t>* tokens = nullptr) {
+  for (const int32_t sequence : sequences) TESSERA_TRY(context.require_sequence(sequence));
+  Result<> restored = [&]() -> Result<> {
+    TESSERA_ASSIGN(SavedState state, unpack_state(packed));
+    if (sequences.size() == 1 && state.sequences.size() > 1)
+      return fail(ErrorCode::mismatch, "a state of {} sequences, want one", state.sequences.size());
+    std::map<int32_t, std::span<const std::byte>> saved;
+    for (const SavedSequence& one : state.sequences) {
+      const int32_t to = sequences.size() == 1 ? sequences.front() : one.sequence;
+      TESSERA_TRY(context.require_sequence(to));
+      saved[to] = one.bytes;
+    }
+    TESSERA_TRY(restore_sequences(context, sequences, saved));
+    if (tokens != nullptr) *tokens = std::move(state.tokens);
+    return {};
+  }();
+  if (!restored)
+    for (const int32_t sequence : sequences) TESSERA_TRY(context.session->remove(sequence, 0, INT32_MAX));
   return restored;
 }
 
-Result<> restore_all(llama_context& context, const SavedState& state) {
-  std::map<int32_t, std::span<const std::byte>> saved;
-  for (const SavedSequence& one : state.sequences) saved[one.sequence] = one.bytes;
-  return restore(context, all_sequences(context), saved);
-}
-
-Result<> restore_one(llama_context& context, const SavedState& state, int32_t to) {
-  TESSERA_TRY(context.require_sequence(to));
-  if (state.sequences.size() > 1)
-    return fail(ErrorCode::mismatch, "a state of {} sequences, want one", state.sequences.size());
-  std::map<int32_t, std::span<const std::byte>> saved;
-  if (!state.sequences.empty()) saved[to] = state.sequences.front().bytes;
-  return restore(context, std::span(&to, 1), saved);
+std::vector<int32_t> one_or_all(const llama_context& context, std::optional<int32_t> sequence) {
+  if (sequence) return {*sequence};
+  std::vector<int32_t> all(static_cast<size_t>(context.options.n_sequences));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 // --- in memory
@@ -94,16 +92,14 @@ Result<size_t> write_state(llama_context& context, std::span<const int32_t> sequ
 
 size_t state_bytes(const char* function, llama_context* ctx, std::optional<int32_t> sequence) {
   return of_context<size_t>(function, ctx, 0, [&](llama_context& of) -> Result<size_t> {
-    const std::vector<int32_t> sequences = sequence ? std::vector{*sequence} : all_sequences(of);
-    TESSERA_ASSIGN(const auto saved, save(of, sequences, {}));
+    TESSERA_ASSIGN(const auto saved, save(of, one_or_all(of, sequence), {}));
     return saved.size();
   });
 }
 
 size_t get_state(const char* function, llama_context* ctx, std::optional<int32_t> sequence, uint8_t* to, size_t room) {
-  return of_context<size_t>(function, ctx, 0, [&](llama_context& of) {
-    return write_state(of, sequence ? std::vector{*sequence} : all_sequences(of), to, room);
-  });
+  return of_context<size_t>(function, ctx, 0,
+                            [&](llama_context& of) { return write_state(of, one_or_all(of, sequence), to, room); });
 }
 
 size_t set_state(const char* function, llama_context* ctx, std::optional<int32_t> sequence, const uint8_t* from,
@@ -111,8 +107,7 @@ size_t set_state(const char* function, llama_context* ctx, std::optional<int32_t
   return of_context<size_t>(function, ctx, 0, [&](llama_context& of) -> Result<size_t> {
     if (from == nullptr) return fail(ErrorCode::invalid_argument, "src: is NULL");
     const auto bytes = std::as_bytes(std::span(from, size));
-    TESSERA_ASSIGN(const SavedState state, unpack_state(bytes));
-    TESSERA_TRY(sequence ? restore_one(of, state, *sequence) : restore_all(of, state));
+    TESSERA_TRY(restore(of, one_or_all(of, sequence), bytes));
     return claimed_state_bytes(bytes.data());
   });
 }
@@ -140,13 +135,14 @@ Result<size_t> load_file(llama_context& context, std::optional<int32_t> sequence
                          const TokenRoom& room) {
   TESSERA_ASSIGN(const std::string_view name, read_text(path, "path"));
   TESSERA_ASSIGN(const std::string file, read_file(std::string(name), kMaxStateFileBytes));
-  auto state = unpack_state(std::as_bytes(std::span(file)));
-  if (!state) return forward_error(state, name);
-  const std::span<const int32_t> tokens = state->tokens;
-  if (tokens.size() > room.n)
+  std::vector<int32_t> tokens;
+  const auto sequences = one_or_all(context, sequence);
+  if (auto restored = restore(context, sequences, std::as_bytes(std::span(file)), &tokens); !restored)
+    return forward_error(restored, name);
+  if (tokens.size() > room.n || (room.tokens == nullptr && !tokens.empty())) {
+    for (const int32_t one : sequences) TESSERA_TRY(context.session->remove(one, 0, INT32_MAX));
     return fail(ErrorCode::limit, "{}: {} tokens, room is for {}", name, tokens.size(), room.n);
-  if (room.tokens == nullptr && !tokens.empty()) return fail(ErrorCode::invalid_argument, "tokens_out: is NULL");
-  TESSERA_TRY(sequence ? restore_one(context, *state, *sequence) : restore_all(context, *state));
+  }
   std::ranges::copy(tokens, room.tokens);
   if (room.n_written != nullptr) *room.n_written = tokens.size();
   return file.size();
@@ -181,7 +177,7 @@ bool tessera_llama_state_load_file(llama_context* ctx, const char* path_session,
 bool tessera_llama_state_save_file(llama_context* ctx, const char* path_session, const llama_token* tokens,
                                    size_t n_token_count) {
   return of_context("llama_state_save_file", ctx, false, [&](llama_context& of) -> Result<bool> {
-    TESSERA_TRY(save_file(of, all_sequences(of), path_session, tokens, n_token_count));
+    TESSERA_TRY(save_file(of, one_or_all(of, {}), path_session, tokens, n_token_count));
     return true;
   });
 }

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 #include "tessera/app/app.h"
 #include "tessera/base/cpu_info.h"
 #include "tessera/engine/vocab_loader.h"
 #include "tessera/gguf/keys.h"
+#include "tessera/llama/device_names.h"
 #include "tessera/llama/objects.h"
 
 using namespace tessera;
@@ -30,12 +30,6 @@ constexpr std::array<ModeOfLoading, 6> kModesOfLoading = {{{LoadMode::mmap, fals
                                                            {LoadMode::read, false}}};
 constexpr std::array kSplitModes = {SplitMode::none, SplitMode::layer, SplitMode::row};
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
-}
-
 Result<std::vector<std::string>> device_names(const ModelParams& params) {
   if (params.n_gpu_layers == 0) return std::vector<std::string>{"cpu"};
   if (params.devices == nullptr) return std::vector<std::string>();  // all GPUs
@@ -45,7 +39,7 @@ Result<std::vector<std::string>> device_names(const ModelParams& params) {
       return fail(ErrorCode::unsupported, "devices: the process has no ggml library that names them");
     const char* name = params.device_name(*device);
     if (name == nullptr) return fail(ErrorCode::invalid_argument, "devices: a device without a name");
-    names.push_back(lower_case(name));
+    names.push_back(device_name_of_ggml(name));
   }
   return names;
 }

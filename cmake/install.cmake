@@ -6,6 +6,7 @@ include(GNUInstallDirs)
 if(TARGET tessera_capi AND NOT TESSERA_SANITIZE)
   include(shared_library)
   tessera_llama_libraries()
+  tessera_ggml_library()
 endif()
 
 install(TARGETS tessera RUNTIME COMPONENT tessera)

@@ -43,6 +43,10 @@ foreach(layout ${llama_layouts})
   target_include_directories(tessera_llama_${layout} PRIVATE ${PROJECT_SOURCE_DIR})
 endforeach()
 
+# The path to libtessera.so, from a layout's folder and from one within it (libggml.cmake), is the same in the build and
+# where it is installed.
+set(llama_rpath "$ORIGIN/../../..:$ORIGIN/../../../..")
+
 # tessera_llama_libraries(): the shared libraries, beside libtessera.so, and what is installed of them.
 function(tessera_llama_libraries)
   foreach(layout ${llama_layouts})
@@ -55,10 +59,9 @@ function(tessera_llama_libraries)
     target_link_libraries(${target} PRIVATE tessera_c)
     target_link_options(${target} PRIVATE LINKER:--version-script=${exports} LINKER:--no-undefined
       LINKER:-z,relro,-z,now,-z,noexecstack)
-    # The path from the folder to that of libtessera.so is the same in the build and where it is installed.
     set_target_properties(${target} PROPERTIES OUTPUT_NAME llama NO_SONAME OFF LINK_DEPENDS ${exports}
       LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib/${folder} BUILD_WITH_INSTALL_RPATH ON
-      INSTALL_RPATH "$ORIGIN/../../..")
+      INSTALL_RPATH "${llama_rpath}")
     install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${folder} COMPONENT tessera)
     file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/lib/${folder})
     foreach(link ${llama_links_${layout}})

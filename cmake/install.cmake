@@ -65,6 +65,8 @@ if(TESSERA_BUILD_TESTS AND TARGET tessera_pages AND NOT TESSERA_SANITIZE)
   if(TARGET tessera_c)
     add_test(NAME install.library COMMAND ${PROJECT_SOURCE_DIR}/tests/install/library_test.sh ${CMAKE_BINARY_DIR})
     set_tests_properties(install.library PROPERTIES LABELS fast TIMEOUT 600)
+    add_test(NAME install.ggml COMMAND ${PROJECT_SOURCE_DIR}/tests/install/ggml_test.sh ${CMAKE_BINARY_DIR})
+    set_tests_properties(install.ggml PROPERTIES LABELS fast TIMEOUT 300)
   endif()
   if(NOT TESSERA_PORTABLE)  # the program needs fmt and libstdc++, and the check must name one of them
     set_tests_properties(install.portable PROPERTIES PASS_REGULAR_EXPRESSION "error: .*tessera: needs lib")

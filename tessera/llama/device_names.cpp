@@ -24,8 +24,7 @@ const BackendNames* find_backend(std::string_view name, std::string_view Backend
   for (const BackendNames& names : kBackendNames) {
     if (!name.starts_with(names.*side)) continue;
     const std::string_view rest = name.substr((names.*side).size());
-    if (names.is_numbered ? rest.starts_with(mark) && is_number(rest.substr(mark.size())) : rest.empty())
-      return &names;
+    if (names.is_numbered ? rest.starts_with(mark) && is_number(rest.substr(mark.size())) : rest.empty()) return &names;
   }
   return nullptr;
 }

@@ -17,15 +17,17 @@ using testing::own_gguf;
 using testing::parse_gguf;
 using testing::RawGguf;
 
-constexpr uint32_t kGgufU8 = 0, kGgufI8 = 1, kGgufU16 = 2, kGgufI16 = 3, kGgufU32 = 4, kGgufI32 = 5, kGgufF32 = 6, kGgufBool = 7, kGgufString = 8,
-                   kGgufArray = 9, kGgufU64 = 10, kGgufI64 = 11, kGgufF64 = 12;
+constexpr uint32_t kGgufU8 = 0, kGgufI8 = 1, kGgufU16 = 2, kGgufI16 = 3, kGgufU32 = 4, kGgufI32 = 5, kGgufF32 = 6,
+                   kGgufBool = 7, kGgufString = 8, kGgufArray = 9, kGgufU64 = 10, kGgufI64 = 11, kGgufF64 = 12;
 constexpr gguf_init_params kNoTensors = {true, nullptr};
 
 // A key of each type, two arrays and two tensors.
 std::string every_type() {
   RawGguf raw(2, 15);
   raw.key("a.u8", kGgufU8, uint8_t{200}).key("a.i8", kGgufI8, int8_t{-100}).key("a.u16", kGgufU16, uint16_t{60000});
-  raw.key("a.i16", kGgufI16, int16_t{-30000}).key("a.u32", kGgufU32, uint32_t{4000000000}).key("a.i32", kGgufI32, int32_t{-7});
+  raw.key("a.i16", kGgufI16, int16_t{-30000})
+      .key("a.u32", kGgufU32, uint32_t{4000000000})
+      .key("a.i32", kGgufI32, int32_t{-7});
   raw.key("a.f32", kGgufF32, 1.5F).key("a.bool", kGgufBool, uint8_t{1}).key("a.str", kGgufString).text("text");
   raw.key("a.u64", kGgufU64, uint64_t{1} << 60).key("a.i64", kGgufI64, -(int64_t{1} << 60)).key("a.f64", kGgufF64, 0.1);
   raw.array("b.numbers", kGgufI16, 3).number(int16_t{1}).number(int16_t{-2}).number(int16_t{3});
@@ -58,7 +60,8 @@ TEST(GgufContext, HasTheValuesOfTheFile) {
   EXPECT_EQ(tessera_gguf_get_val_u64(ctx, id_of(gguf, "a.u64")), uint64_t{1} << 60);
   EXPECT_EQ(tessera_gguf_get_val_i64(ctx, id_of(gguf, "a.i64")), -(int64_t{1} << 60));
   EXPECT_EQ(tessera_gguf_get_val_f64(ctx, id_of(gguf, "a.f64")), 0.1);
-  const std::array<uint32_t, 12> types = {kGgufU8, kGgufI8, kGgufU16, kGgufI16, kGgufU32, kGgufI32, kGgufF32, kGgufBool, kGgufString, kGgufU64, kGgufI64, kGgufF64};
+  const std::array<uint32_t, 12> types = {kGgufU8,  kGgufI8,   kGgufU16,    kGgufI16, kGgufU32, kGgufI32,
+                                          kGgufF32, kGgufBool, kGgufString, kGgufU64, kGgufI64, kGgufF64};
   for (size_t i = 0; i < types.size(); ++i)
     EXPECT_EQ(tessera_gguf_get_kv_type(ctx, static_cast<int64_t>(i)), static_cast<int32_t>(types[i]));
   const void* data = tessera_gguf_get_val_data(ctx, id_of(gguf, "a.u16"));

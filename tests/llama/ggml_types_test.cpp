@@ -18,7 +18,8 @@ using testing::expect_line;
 using testing::GgmlLog;
 using testing::make_tensor;
 
-constexpr int32_t kGgmlF32 = 0, kGgmlF16 = 1, kGgmlQ4_0 = 2, kGgmlQ4_K = 12, kGgmlI32 = 26, kRemovedType = 4, kNumberOfTypes = 43;
+constexpr int32_t kGgmlF32 = 0, kGgmlF16 = 1, kGgmlQ4_0 = 2, kGgmlQ4_K = 12, kGgmlI32 = 26, kRemovedType = 4,
+                  kNumberOfTypes = 43;
 
 TEST(GgmlTypes, HaveTheNumbersNamesAndSizesOfGgml) {
   struct Row {
@@ -194,8 +195,8 @@ TEST(GgmlDeathTest, AbortLogsThePlaceAndTheReason) {
 TEST(Ggml, RefusedFunctionsLogAndReturnNull) {
   GgmlLog log;
   int n = 0;
-#define TESSERA_GGML_REFUSED(name, reason)                 \
-  EXPECT_EQ(tessera_##name(), nullptr);                    \
+#define TESSERA_GGML_REFUSED(name, reason)                      \
+  EXPECT_EQ(tessera_##name(), nullptr);                         \
   EXPECT_EQ(log.take(), #name ": not supported: " reason "\n"); \
   ++n;
 #include "tessera/llama/ggml/refused.def"

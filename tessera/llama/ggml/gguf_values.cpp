@@ -89,12 +89,12 @@ int32_t tessera_gguf_get_arr_type(const gguf_context* ctx, int64_t key_id) {
 }
 
 // TESSERA_GGUF_SCALAR(name, type): the two functions of a type.
-#define TESSERA_GGUF_SCALAR(name, type)                                                 \
-  type tessera_gguf_get_val_##name(const gguf_context* ctx, int64_t key_id) {           \
-    return value_of<type>("gguf_get_val_" #name, ctx, key_id);                          \
-  }                                                                                     \
-  void tessera_gguf_set_val_##name(gguf_context* ctx, const char* key, type val) {      \
-    set_value("gguf_set_val_" #name, ctx, key, val);                                    \
+#define TESSERA_GGUF_SCALAR(name, type)                                            \
+  type tessera_gguf_get_val_##name(const gguf_context* ctx, int64_t key_id) {      \
+    return value_of<type>("gguf_get_val_" #name, ctx, key_id);                     \
+  }                                                                                \
+  void tessera_gguf_set_val_##name(gguf_context* ctx, const char* key, type val) { \
+    set_value("gguf_set_val_" #name, ctx, key, val);                               \
   }
 TESSERA_GGUF_SCALAR(u8, uint8_t)
 TESSERA_GGUF_SCALAR(i8, int8_t)
@@ -163,8 +163,7 @@ void tessera_gguf_set_arr_data(gguf_context* ctx, const char* key, int32_t type,
     if (!element || scalar_bytes(*element) == 0)
       return fail(ErrorCode::invalid_argument, "type: {}, want that of a number", type);
     TESSERA_ASSIGN(std::vector<std::byte> bytes, copy_bytes(data, n, scalar_bytes(*element)));
-    return ctx->set(
-        {.key = std::string(name), .is_array = true, .element = *element, .bytes = std::move(bytes)});
+    return ctx->set({.key = std::string(name), .is_array = true, .element = *element, .bytes = std::move(bytes)});
   });
 }
 void tessera_gguf_set_arr_str(gguf_context* ctx, const char* key, const char** data, size_t n) {

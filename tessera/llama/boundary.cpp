@@ -76,6 +76,6 @@ void tessera_llama_log_get(ggml_log_callback* log_callback, void** user_data) {
   if (user_data != nullptr) *user_data = target.user;
 }
 
-void tessera_llama_layout_refuse(const char* function, const char* reason) {
-  log_line(LogLevel::error, function, reason);
+void tessera_llama_layout_refuse(const char* function, const char* reason, bool is_expected) {
+  log_line(is_expected ? LogLevel::info : LogLevel::error, function, reason);
 }

@@ -53,14 +53,15 @@ TESSERA_LAYOUT_API llama_model* llama_model_load_from_splits(const char** paths,
 }
 
 TESSERA_LAYOUT_API llama_model* llama_model_load_from_file_ptr(void* /*file*/, llama_model_params /*params*/) {
-  tessera_llama_layout_refuse("llama_model_load_from_file_ptr", kNoReader);
+  tessera_llama_layout_refuse("llama_model_load_from_file_ptr", kNoReader, false);
   return nullptr;
 }
 
 TESSERA_LAYOUT_API llama_model* llama_model_init_from_user(void* /*metadata*/, void* /*set_tensor_data*/,
                                                            void* /*set_tensor_data_ud*/,
                                                            llama_model_params /*params*/) {
-  tessera_llama_layout_refuse("llama_model_init_from_user", kNoReader);
+  // node-llama-cpp asks for a model without weights before each load, and estimates its memory if there is none.
+  tessera_llama_layout_refuse("llama_model_init_from_user", kNoReader, true);
   return nullptr;
 }
 

@@ -36,7 +36,7 @@ void log_line(LogLevel level, std::string_view function, std::string_view text) 
   lock.unlock();
   if (callback != nullptr)
     callback(static_cast<int>(level), line.c_str(), user);
-  else
+  else if (level > LogLevel::debug)
     std::fputs(line.c_str(), stderr);
 } catch (...) {
   // The line is lost: there is no memory for it.

@@ -37,7 +37,7 @@ TEST_F(LlamaVocab, DescribesItsTokens) {
   EXPECT_EQ(llama_vocab_get_score(vocab_, 1), 0);
   EXPECT_LT(llama_vocab_get_score(vocab_, 300), 0);
   EXPECT_EQ(llama_token_get_score(vocab_, 300), llama_vocab_get_score(vocab_, 300));
-  const std::pair<llama_token, int32_t> attributes[] = {{0, 2}, {1, 8}, {13, 32}, {300, 4}};
+  const std::pair<llama_token, int32_t> attributes[] = {{0, 1}, {1, 8}, {13, 32}, {300, 4}};
   for (const auto& [token, attribute] : attributes) {
     EXPECT_EQ(llama_vocab_get_attr(vocab_, token), attribute) << token;
     EXPECT_EQ(llama_token_get_attr(vocab_, token), attribute) << token;

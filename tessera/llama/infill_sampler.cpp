@@ -29,6 +29,7 @@ class InfillSampler final : public SamplerObject {
   Result<> apply(CandidateView& view) override {
     sample::Candidates& candidates = view.candidates();
     candidates.softmax();
+    if (candidates.items().empty()) return {};
     std::map<int32_t, double> kept = chosen(candidates.items());
     if (kept.empty()) kept[end_token()] = 1;
     std::vector<sample::Candidate> list;

@@ -49,7 +49,7 @@ class CandidateView {
   std::optional<int32_t> selected_{};
 };
 
-/// What a sampler does. The functions of its llama_sampler_i call it.
+/// The work of a sampler. The functions of its llama_sampler_i call it.
 class SamplerObject {
  public:
   virtual ~SamplerObject() = default;

@@ -41,8 +41,8 @@ TEST_F(LlamaContextTest, RoundsItsSizes) {
     bool unified;
     uint32_t total, of_sequence;
   };
-  const Case cases[] = {{1, 1, false, 256, 256},    {256, 1, false, 256, 256},  {257, 1, false, 512, 512},
-                        {512, 2, false, 512, 256},  {600, 2, false, 1024, 512}, {600, 2, true, 768, 768},
+  const Case cases[] = {{1, 1, false, 256, 256},   {256, 1, false, 256, 256},  {257, 1, false, 512, 512},
+                        {512, 2, false, 512, 256}, {600, 2, false, 1024, 512}, {600, 2, true, 768, 768},
                         {0, 1, false, 2048, 2048}, {512, 3, false, 768, 256}};
   for (const Case& one : cases) {
     llama_context_params params = small_context(one.n_ctx, one.n_seq_max);
@@ -297,7 +297,8 @@ TEST_F(LlamaContextTest, StopsOnRequest) {
   EXPECT_EQ(decode_all(context.get(), tokens_), 2);
   n_calls = 2;
   EXPECT_EQ(decode_all(context.get(), tokens_), 0);
-  llama_set_abort_callback(context.get(), [](void*) { return true; }, nullptr);
+  llama_set_abort_callback(
+      context.get(), [](void*) { return true; }, nullptr);
   EXPECT_EQ(decode_all(context.get(), {5}), 2);
   llama_set_abort_callback(context.get(), nullptr, nullptr);
   EXPECT_EQ(decode_all(context.get(), {5}), 0);

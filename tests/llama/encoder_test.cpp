@@ -33,8 +33,8 @@ TEST(LlamaEncoder, EmbedsSeveralSequences) {
       for (size_t i = 0; i < texts[s].size(); ++i)
         batch.add(texts[s][i], static_cast<int32_t>(i), {static_cast<llama_seq_id>(s)}, true);
     for (int repetition = 0; repetition < 2; ++repetition) {  // nothing is stored
-      ASSERT_EQ(repetition == 0 ? llama_decode(context.get(), batch.batch()) : llama_encode(context.get(), batch.batch()),
-                0);
+      ASSERT_EQ(
+          repetition == 0 ? llama_decode(context.get(), batch.batch()) : llama_encode(context.get(), batch.batch()), 0);
       const float* first = llama_get_embeddings_seq(context.get(), 0);
       const float* second = llama_get_embeddings_seq(context.get(), 1);
       const float* third = llama_get_embeddings_seq(context.get(), 2);

@@ -27,8 +27,8 @@ TEST(LlamaLibrary, DefaultsAreThoseOfTheHeader) {
   EXPECT_EQ(context.n_threads, 4);
   EXPECT_EQ(context.n_threads_batch, 4);
   EXPECT_EQ(context.ctx_type, 0);
-  for (const int32_t type : {context.rope_scaling_type, context.pooling_type, context.attention_type,
-                             context.flash_attn_type})
+  for (const int32_t type :
+       {context.rope_scaling_type, context.pooling_type, context.attention_type, context.flash_attn_type})
     EXPECT_EQ(type, -1);
   EXPECT_EQ(context.rope_freq_base, 0);
   EXPECT_EQ(context.rope_freq_scale, 0);

@@ -87,8 +87,13 @@ class LlamaTokens {
   llama_batch batch() {
     pointers_.clear();
     for (auto& one : sequences_) pointers_.push_back(one.data());
-    return {static_cast<int32_t>(tokens_.size()), tokens_.data(),   nullptr,       positions_.data(),
-            n_sequences_.data(),                  pointers_.data(), logits_.data()};
+    return {static_cast<int32_t>(tokens_.size()),
+            tokens_.data(),
+            nullptr,
+            positions_.data(),
+            n_sequences_.data(),
+            pointers_.data(),
+            logits_.data()};
   }
 
  private:

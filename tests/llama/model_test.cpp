@@ -169,8 +169,9 @@ TEST(LlamaModel, RefusesParametersThatItCannotHonour) {
   };
   llama_model_kv_override overrides[2] = {};
   std::strcpy(overrides[0].key, "llama.block_count");
-  refused([&](auto& params) { params.kv_overrides = overrides; }, "kv_overrides: replacing keys of the file is not "
-                                                                  "supported, such as 'llama.block_count'");
+  refused([&](auto& params) { params.kv_overrides = overrides; },
+          "kv_overrides: replacing keys of the file is not "
+          "supported, such as 'llama.block_count'");
   const char* pattern[] = {"blk", nullptr};
   refused([&](auto& params) { params.tensor_buft_overrides = pattern; }, "tensor_buft_overrides");
   refused([](auto& params) { params.split_mode = 3; }, "split_mode: 3, want 0 to 2");

@@ -111,10 +111,11 @@ TEST(LlamaSampler, TellsItsSeed) {
   EXPECT_EQ(llama_sampler_get_seed(own(llama_sampler_init_mirostat_v2(11, 5, 0.1f)).get()), 11u);
   EXPECT_EQ(llama_sampler_get_seed(own(llama_sampler_init_greedy()).get()), 0xffffffffu);
   EXPECT_EQ(llama_sampler_get_seed(nullptr), 0xffffffffu);
-  const LlamaSampler random = own(llama_sampler_init_dist(0xffffffff)), other = own(llama_sampler_init_dist(0xffffffff));
+  const LlamaSampler random = own(llama_sampler_init_dist(0xffffffff)),
+                     other = own(llama_sampler_init_dist(0xffffffff));
   EXPECT_NE(llama_sampler_get_seed(random.get()), llama_sampler_get_seed(other.get()));
-  const LlamaSampler chain = chain_of({llama_sampler_init_dist(1), llama_sampler_init_dist(2),
-                                       llama_sampler_init_greedy()});
+  const LlamaSampler chain =
+      chain_of({llama_sampler_init_dist(1), llama_sampler_init_dist(2), llama_sampler_init_greedy()});
   EXPECT_EQ(llama_sampler_get_seed(chain.get()), 2u);
 }
 
@@ -198,7 +199,8 @@ TEST(LlamaSampler, DrawsTheSameForASeed) {
     return drawn;
   };
   using Make = llama_sampler* (*)(uint32_t);
-  const Make makers[] = {llama_sampler_init_dist, [](uint32_t seed) { return llama_sampler_init_mirostat_v2(seed, 5, 0.1f); },
+  const Make makers[] = {llama_sampler_init_dist,
+                         [](uint32_t seed) { return llama_sampler_init_mirostat_v2(seed, 5, 0.1f); },
                          [](uint32_t seed) { return llama_sampler_init_mirostat(40, seed, 5, 0.1f, 100); },
                          [](uint32_t seed) { return llama_sampler_init_adaptive_p(0.5f, 0.9f, seed); }};
   for (const Make make : makers) {
@@ -249,8 +251,8 @@ TEST(LlamaSamplerChain, OwnsItsSamplers) {
 }
 
 TEST(LlamaSamplerChain, AppliesItsSamplersInOrder) {
-  const LlamaSampler chain = chain_of({llama_sampler_init_top_k(3), llama_sampler_init_temp(0.5f),
-                                       llama_sampler_init_greedy()});
+  const LlamaSampler chain =
+      chain_of({llama_sampler_init_top_k(3), llama_sampler_init_temp(0.5f), llama_sampler_init_greedy()});
   const auto candidates = applied(chain.get(), {1, 5, 3, 4, 2});
   EXPECT_EQ(candidates.ids(), (Ids{1, 3, 2}));
   EXPECT_EQ(candidates.logit(3), 8);
@@ -281,8 +283,8 @@ struct OwnSampler {
 TEST(LlamaSamplerChain, HasSamplersOfPrograms) {
   OwnSampler mine;
   {
-    const LlamaSampler chain = chain_of({llama_sampler_init_top_k(3), llama_sampler_init(&mine.functions, &mine),
-                                         llama_sampler_init_greedy()});
+    const LlamaSampler chain = chain_of(
+        {llama_sampler_init_top_k(3), llama_sampler_init(&mine.functions, &mine), llama_sampler_init_greedy()});
     EXPECT_STREQ(llama_sampler_name(llama_sampler_chain_get(chain.get(), 1)), "mine");
     EXPECT_EQ(applied(chain.get(), {1, 5, 3, 4, 2}).selected(), 3);
     llama_sampler_accept(chain.get(), 3);
@@ -342,8 +344,8 @@ TEST(LlamaSamplerChain, SamplesFromAContext) {
   EXPECT_NE(llama_sampler_sample(banning.get(), context.get(), -1), best);
   EXPECT_EQ(mine.n_accepted, 1);
   const llama_logit_bias ban{best, kMinusInfinity};
-  const LlamaSampler biased = chain_of({llama_sampler_init_logit_bias(512, 1, &ban), llama_sampler_init_penalties(512, 8, 1.5f, 0, 0),
-                                        llama_sampler_init_greedy()});
+  const LlamaSampler biased = chain_of({llama_sampler_init_logit_bias(512, 1, &ban),
+                                        llama_sampler_init_penalties(512, 8, 1.5f, 0, 0), llama_sampler_init_greedy()});
   EXPECT_NE(llama_sampler_sample(biased.get(), context.get(), -1), best);
   EXPECT_EQ(log.take(), "");
   EXPECT_EQ(llama_sampler_sample(greedy.get(), context.get(), 0), -1);
@@ -450,8 +452,10 @@ TEST_F(LlamaGrammar, RefusesWhatIsNoGrammar) {
   EXPECT_EQ(llama_sampler_init_grammar_lazy(vocab_, "root ::= \"a\"", "root", nullptr, 0, nullptr, 0), nullptr);
   EXPECT_NE(log_.take().find("triggers: a lazy grammar needs one"), std::string::npos);
   const char* patterns[] = {"("};
-  EXPECT_EQ(llama_sampler_init_grammar_lazy_patterns(vocab_, "root ::= \"a\"", "root", patterns, 1, nullptr, 0), nullptr);
-  EXPECT_EQ(llama_sampler_init_grammar_lazy_patterns(vocab_, "root ::= \"a\"", "root", nullptr, 1, nullptr, 0), nullptr);
+  EXPECT_EQ(llama_sampler_init_grammar_lazy_patterns(vocab_, "root ::= \"a\"", "root", patterns, 1, nullptr, 0),
+            nullptr);
+  EXPECT_EQ(llama_sampler_init_grammar_lazy_patterns(vocab_, "root ::= \"a\"", "root", nullptr, 1, nullptr, 0),
+            nullptr);
   const llama_token token = 5;
   EXPECT_EQ(llama_sampler_init_grammar_lazy_patterns(vocab_, "root ::= (", "root", nullptr, 0, &token, 1), nullptr);
 }
@@ -499,16 +503,20 @@ TEST_F(LlamaGrammar, ChoosesTextBetweenOthers) {
   const LlamaSampler infill = own(llama_sampler_init_infill(vocab_));
   const auto run = [&](const std::vector<std::pair<llama_token, float>>& tokens) {
     CandidateArray candidates(std::vector<float>(tokens.size(), 0.0f));
-    for (size_t i = 0; i < tokens.size(); ++i)
-      candidates.data[i] = {tokens[i].first, std::log(tokens[i].second), 0};
+    for (size_t i = 0; i < tokens.size(); ++i) candidates.data[i] = {tokens[i].first, std::log(tokens[i].second), 0};
     llama_sampler_apply(infill.get(), &candidates.array);
     return candidates;
   };
   const llama_token a = byte('a'), b = byte('b'), end = 2;
   EXPECT_EQ(run({{a, 0.5f}, {b, 0.1f}, {end, 0.4f}}).sorted_ids(), (Ids{end}));  // the end is probable
   EXPECT_EQ(run({{a, 0.9f}, {b, 0.08f}, {end, 0.02f}}).sorted_ids(), (Ids{end, a}));
-  const auto improbable = run({{a, 0.15f}, {b, 0.15f}, {byte('c'), 0.15f}, {byte('d'), 0.15f}, {byte('e'), 0.15f},
-                               {byte('f'), 0.15f}, {byte('g'), 0.1f}});
+  const auto improbable = run({{a, 0.15f},
+                               {b, 0.15f},
+                               {byte('c'), 0.15f},
+                               {byte('d'), 0.15f},
+                               {byte('e'), 0.15f},
+                               {byte('f'), 0.15f},
+                               {byte('g'), 0.1f}});
   EXPECT_EQ(improbable.sorted_ids(), (Ids{end}));
   // " t" begins " the": their probabilities are joined.
   const llama_token t = tokenize(model_.get(), "the cat", false).front();

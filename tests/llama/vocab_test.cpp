@@ -79,12 +79,10 @@ TEST_F(LlamaVocab, FindsSpecialTokensByTheirTexts) {
     bool add_sep;
     int32_t type;
   };
-  const Expected all[] = {{"bert-bge", -1, 0, -1, -1, -1, 0, true, 3},
-                          {"deepseek-llm", 100001, 185, -1, -1, -1, -1, false, 2},
-                          {"falcon", 11, 193, -1, -1, -1, -1, false, 2},
-                          {"gpt-2", 50256, 198, -1, -1, -1, -1, false, 2},
-                          {"phi-3", 32007, 13, -1, -1, -1, -1, false, 1},
-                          {"starcoder", 0, 222, 1, 3, 2, 4, false, 2}};
+  const Expected all[] = {
+      {"bert-bge", -1, 0, -1, -1, -1, 0, true, 3},    {"deepseek-llm", 100001, 185, -1, -1, -1, -1, false, 2},
+      {"falcon", 11, 193, -1, -1, -1, -1, false, 2},  {"gpt-2", 50256, 198, -1, -1, -1, -1, false, 2},
+      {"phi-3", 32007, 13, -1, -1, -1, -1, false, 1}, {"starcoder", 0, 222, 1, 3, 2, 4, false, 2}};
   llama_model_params params = llama_model_default_params();
   params.vocab_only = true;
   for (const Expected& want : all) {
@@ -131,8 +129,8 @@ TEST_F(LlamaVocab, TokenizesIntoTheRoomThereIs) {
 
 // The expected texts are those of the original.
 TEST_F(LlamaVocab, DetokenizesLikeTheOriginal) {
-  const std::vector<llama_token> plain = {352, 459, 282, 462, 264, 293, 314}, with_bos = {1, 352, 459, 282, 462, 264,
-                                                                                          293, 314};
+  const std::vector<llama_token> plain = {352, 459, 282, 462, 264, 293, 314},
+                                 with_bos = {1, 352, 459, 282, 462, 264, 293, 314};
   for (const bool remove : {false, true})
     for (const bool unparse : {false, true}) EXPECT_EQ(detokenized(plain, remove, unparse), "Hello world");
   EXPECT_EQ(detokenized(with_bos, false, false), " Hello world");

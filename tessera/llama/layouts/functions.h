@@ -2,7 +2,7 @@
 // A layout has these to convert its structs:
 //   void set_defaults(llama_model_params&), and likewise for llama_context_params and llama_model_quantize_params
 //   ModelParams to_params(const llama_model_params&), and likewise for the others
-// The library of a layout is one source that includes this. Its other names are stubs (stubs.h).
+// The library of a layout is one source that includes this. Its other names are stubs (stubs.inc).
 #pragma once
 
 #include <cstring>

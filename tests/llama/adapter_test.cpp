@@ -120,9 +120,61 @@ TEST_F(LlamaAdapters, AreRefused) {
   params.vocab_only = true;
   const LlamaModel vocab = load_llama(story_model(), params);
   EXPECT_EQ(llama_adapter_lora_init(vocab.get(), path_.c_str()), nullptr);
+}
+
+TEST_F(LlamaAdapters, AreControlVectorsAsWell) {
+  LogLines log;
+  const auto plain = row_with({}, {});
+  std::vector<float> directions(4 * 64);
+  Rng rng(3);
+  for (float& value : directions) value = rng.next_float(-0.5f, 0.5f);
+  const auto set = [&](size_t n, int32_t first, int32_t last, int32_t n_embd = 64) {
+    return llama_set_adapter_cvec(context_.get(), directions.data(), n, n_embd, first, last);
+  };
+  const auto row = [&] {
+    llama_memory_clear(llama_get_memory(context_.get()), true);
+    EXPECT_EQ(decode_all(context_.get(), tokens_), 0);
+    return row_of(context_.get(), -1);
+  };
+  ASSERT_EQ(set(directions.size(), 2, 3), 0) << log.take();
+  const auto steered = row();
+  // The same directions from a file.
+  const auto engine = load_engine(story_model());
+  ASSERT_OK(engine);
+  GgufBuilder builder;
+  builder.set("general.architecture", std::string("controlvector"));
+  std::vector<std::span<const std::byte>> bytes;
+  for (size_t layer = 1; layer <= 4; ++layer) {
+    ASSERT_OK(builder.add_tensor("direction." + std::to_string(layer), DType::f32, Shape{64}));
+    bytes.push_back(std::as_bytes(std::span(directions).subspan((layer - 1) * 64, 64)));
+  }
+  const auto written = gguf_to_bytes(builder, bytes);
+  ASSERT_OK(written);
+  const std::string path =
+      write_temporary("vector.gguf", {reinterpret_cast<const char*>(written->data()), written->size()});
+  auto vector = Adapter::open_control_vector(**engine, path, {.first = 2, .last = 3});
+  ASSERT_OK(vector);
+  ASSERT_OK((*vector)->load());
+  auto session = Session::create(*engine, {.n_ctx = 256, .adapters = {{*vector, 1.0f}}});
+  ASSERT_OK(session);
+  ASSERT_OK((*session)->decode(Batch::prompt(tokens_, 0, 0)));
+  EXPECT_TRUE(std::ranges::equal(steered, (*session)->logits(0)));
+  EXPECT_NE(steered, plain);
+  // With a LoRA adapter beside it, and alone again.
+  const LlamaAdapter adapter = open(path_);
+  EXPECT_NE(row_with({adapter.get()}, {1}), steered);
+  EXPECT_EQ(row_with({}, {}), steered);
+  ASSERT_EQ(set(directions.size(), 1, 100), 0);
+  EXPECT_NE(row(), steered);
+  EXPECT_EQ(log.take(), "");
+  EXPECT_EQ(set(directions.size(), 2, 3, 32), -1);
+  EXPECT_NE(log.take().find("n_embd: 32, the model has 64"), std::string::npos);
+  EXPECT_EQ(set(directions.size(), 0, 3), -1);
+  EXPECT_EQ(set(directions.size(), 3, 2), -1);
+  EXPECT_EQ(set(63, 1, 3), -1);
+  EXPECT_EQ(set(64, 2, 3), -1);
   EXPECT_EQ(llama_set_adapter_cvec(context_.get(), nullptr, 0, 0, 0, 0), 0);
-  EXPECT_EQ(llama_set_adapter_cvec(context_.get(), &scale, 1, 64, 1, 2), -1);
-  EXPECT_NE(log.take().find("control vectors in memory are not supported"), std::string::npos);
+  EXPECT_EQ(row(), plain);
 }
 
 }  // namespace

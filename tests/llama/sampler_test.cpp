@@ -227,6 +227,48 @@ TEST(LlamaSampler, RefusesNumbersThatAreNone) {
   EXPECT_EQ(llama_sampler_init_logit_bias(5, 2, nullptr), nullptr);
 }
 
+// Any numbers make a sampler that can be used, or none.
+TEST(LlamaSampler, SurvivesAnyNumbers) {
+  const LogLines log;
+  const LlamaModel model = load_llama(story_model());
+  const llama_vocab* vocab = llama_model_get_vocab(model.get());
+  const char* breakers[] = {"\n"};
+  const auto use = [](llama_sampler* sampler) {
+    const LlamaSampler owned = own(sampler);
+    if (sampler == nullptr) return;
+    for (const llama_token token : {INT32_MIN, -1, 0, 1, 511, 512, INT32_MAX}) llama_sampler_accept(sampler, token);
+    applied(sampler, {1, 2, 3});
+    applied(sampler, {});
+    applied(sampler, {kMinusInfinity, std::numeric_limits<float>::infinity(), std::nanf("")});
+    const LlamaSampler copy = own(llama_sampler_clone(sampler));
+    llama_sampler_reset(sampler);
+  };
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float numbers[] = {std::nanf(""), kInfinity, -kInfinity, -1, 0, 1e-30f, 1, 1e30f};
+  const int32_t integers[] = {INT32_MIN, -1, 0, 1, 1000, INT32_MAX};
+  for (const float x : numbers)
+    for (const int32_t n : integers) {
+      const auto keep = static_cast<size_t>(n);
+      use(llama_sampler_init_top_k(n));
+      use(llama_sampler_init_top_p(x, keep));
+      use(llama_sampler_init_min_p(x, keep));
+      use(llama_sampler_init_typical(x, keep));
+      use(llama_sampler_init_temp(x));
+      use(llama_sampler_init_temp_ext(x, x, x));
+      use(llama_sampler_init_temp_ext(1, x, 1));
+      use(llama_sampler_init_xtc(x, 0.1f, keep, 1));
+      use(llama_sampler_init_top_n_sigma(x));
+      use(llama_sampler_init_mirostat(n, 1, x, x, n));
+      use(llama_sampler_init_mirostat_v2(1, x, x));
+      use(llama_sampler_init_adaptive_p(x, x, 1));
+      use(llama_sampler_init_penalties(n, std::min(n, 1000), x, x, x));
+      use(llama_sampler_init_dry(vocab, x, x, n, std::min(n, 1000), breakers, 1));
+      const llama_logit_bias bias{n, x};
+      use(llama_sampler_init_logit_bias(n, 1, &bias));
+      use(llama_sampler_init_logit_bias(n, std::min(n, 0), nullptr));
+    }
+}
+
 // --- chains
 
 TEST(LlamaSamplerChain, OwnsItsSamplers) {

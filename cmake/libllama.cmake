@@ -3,8 +3,16 @@
 # All code but the conversion of structs is in libtessera.so, which exports it as tessera_NAME under a version node
 # without a promise. The names come from tessera/llama/api.h and aliases.def. A layout's library has them as jumps.
 set(llama_dir ${PROJECT_SOURCE_DIR}/tessera/llama)
-set(llama_layouts v0_5)
+set(llama_layouts v0_5 v2026_08 v2026_05)
 set(llama_folder_v0_5 0.5)
+set(llama_folder_v2026_08 2026-08)
+set(llama_folder_v2026_05 2026-05)
+set(llama_links_v2026_08 libllama.so.0)
+set(llama_links_v2026_05 libllama.so.0)
+set(llama_exports_v2026_08 llama_*)
+set(llama_exports_v2026_05 llama_*)
+# Names that are no jumps in a layout, because its functions have other parameters.
+set(llama_own_v2026_05 llama_sampler_init_penalties llama_sampler_init_dry)
 set(llama_links_v0_5 libllama.so.0 libllama.v0.5.0.so)
 set(llama_sources_v0_5 ${llama_dir}/layouts/addon_symbols.cpp)
 # C++ names of addon_symbols.cpp, whose parameters are types of the standard library.
@@ -31,15 +39,16 @@ foreach(alias ${llama_aliases})
   string(REGEX REPLACE "^.*\\(([a-z0-9_]+), ([a-z0-9_]+)\\)$" "TESSERA_LLAMA_STUB(\\1, tessera_\\2)\n" row "${alias}")
   string(APPEND llama_stub_rows "${row}")
 endforeach()
-set(llama_stubs ${CMAKE_BINARY_DIR}/generated/llama_stubs.inc)
-file(CONFIGURE OUTPUT ${llama_stubs} CONTENT "@llama_stub_rows@" @ONLY)
 
 # tessera_llama_LAYOUT: the objects of a layout's library.
-set_source_files_properties(${llama_dir}/layouts/stubs.S PROPERTIES OBJECT_DEPENDS ${llama_stubs}
-  COMPILE_OPTIONS "-DTESSERA_LLAMA_STUBS=\"${llama_stubs}\"")
 foreach(layout ${llama_layouts})
-  add_library(tessera_llama_${layout} OBJECT ${llama_dir}/layouts/${layout}.cpp ${llama_sources_${layout}}
-    ${llama_dir}/layouts/stubs.S)
+  set(rows "${llama_stub_rows}")
+  foreach(name ${llama_own_${layout}})
+    string(REPLACE "TESSERA_LLAMA_STUB(${name}, tessera_${name})\n" "" rows "${rows}")
+  endforeach()
+  set(stubs ${CMAKE_BINARY_DIR}/generated/llama_stubs_${layout}.S)
+  file(CONFIGURE OUTPUT ${stubs} CONTENT "#include \"tessera/llama/layouts/stubs.inc\"\n@rows@" @ONLY)
+  add_library(tessera_llama_${layout} OBJECT ${llama_dir}/layouts/${layout}.cpp ${llama_sources_${layout}} ${stubs})
   target_include_directories(tessera_llama_${layout} PRIVATE ${PROJECT_SOURCE_DIR})
 endforeach()
 

@@ -1,14 +1,45 @@
 // llama.h: LoRA adapters and control vectors.
-#include <algorithm>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <memory>
+#include <system_error>
+#include <utility>
 
 #include "tessera/gguf/keys.h"
+#include "tessera/gguf/writer.h"
 #include "tessera/llama/context.h"
 
 using namespace tessera;
 using namespace tessera::llama;
 
 namespace {
+
+// A file without a name, which exists as long as this or a map of it.
+class MemoryFile {
+ public:
+  MemoryFile() : descriptor_(memfd_create("tessera", MFD_CLOEXEC)) {}
+  ~MemoryFile() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  Result<> write(std::span<const std::byte> bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(descriptor_, bytes.data(), bytes.size());
+      if (n <= 0) return fail(ErrorCode::io, "a file in memory: {}", std::system_category().message(errno));
+      bytes = bytes.subspan(static_cast<size_t>(n));
+    }
+    return {};
+  }
+  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+
+ private:
+  int descriptor_;
+};
 
 Result<llama_adapter_lora*> open_adapter(const llama_model& model, const std::string& path) {
   if (!model.engine || !model.engine->is_loaded())
@@ -21,23 +52,52 @@ Result<llama_adapter_lora*> open_adapter(const llama_model& model, const std::st
   return created.release();
 }
 
-Result<> set_adapters(llama_context& context, std::span<llama_adapter_lora*> adapters, const float* scales) {
-  std::vector<ScaledAdapter> wanted;
-  SessionOptions next = context.options;
+Result<std::vector<ScaledAdapter>> scaled_adapters(const llama_context& context,
+                                                   std::span<llama_adapter_lora*> adapters, const float* scales) {
+  std::vector<ScaledAdapter> scaled;
   for (size_t i = 0; i < adapters.size(); ++i) {
     TESSERA_TRY(require(adapters[i], "adapter"));
     const std::shared_ptr<Adapter>& adapter = adapters[i]->adapter;
     if (&adapter->engine() != context.engine.get())
       return fail(ErrorCode::mismatch, "adapter {}: of another model, or the context has rope settings of its own", i);
-    wanted.push_back({adapter, scales == nullptr ? 1.0f : scales[i]});
-    if (std::ranges::find(next.adapters, adapter, &SessionAdapter::adapter) == next.adapters.end())
-      next.adapters.push_back({adapter, 0.0f});
+    scaled.push_back({adapter, scales == nullptr ? 1.0f : scales[i]});
   }
-  const auto before = std::exchange(context.adapters, wanted);
-  Result<> done =
-      next.adapters.size() > context.options.adapters.size() ? context.rebuild(next) : context.apply_adapters();
-  if (!done) context.adapters = before;
-  return done;
+  return scaled;
+}
+
+// A control vector file in memory. data has a direction for each layer from number 1 on.
+Result<std::vector<std::byte>> control_vector_file(const ModelInfo& info, std::span<const float> data) {
+  GgufBuilder builder;
+  builder.set(keys::kArchitecture, std::string("controlvector"));
+  const auto width = static_cast<size_t>(info.n_embd);
+  std::vector<std::span<const std::byte>> directions;
+  for (size_t layer = 1; layer * width <= data.size() && std::cmp_less(layer, info.n_layers); ++layer) {
+    TESSERA_TRY(builder.add_tensor(fmt::format("direction.{}", layer), DType::f32, Shape{info.n_embd}));
+    directions.push_back(std::as_bytes(data.subspan((layer - 1) * width, width)));
+  }
+  return gguf_to_bytes(builder, directions);
+}
+
+// The engine reads control vectors from files, so it gets one that is only in memory.
+Result<std::shared_ptr<Adapter>> open_control_vector(const Engine& engine, std::span<const float> data,
+                                                     const LayerSpan& layers) {
+  TESSERA_ASSIGN(const auto bytes, control_vector_file(engine.model().info(), data));
+  const MemoryFile file;
+  TESSERA_TRY(file.write(bytes));
+  TESSERA_ASSIGN(auto adapter, Adapter::open_control_vector(engine, file.path(), layers));
+  TESSERA_TRY(adapter->load());
+  return adapter;
+}
+
+Result<> set_control_vector(llama_context& context, std::span<const float> data, int32_t n_embd, int32_t first,
+                            int32_t last) {
+  if (data.empty()) return context.use_adapters(context.loras, std::nullopt);
+  if (n_embd != context.info().n_embd)
+    return fail(ErrorCode::mismatch, "n_embd: {}, the model has {}", n_embd, context.info().n_embd);
+  if (first < 1 || last < first)
+    return fail(ErrorCode::invalid_argument, "layers {} to {}, want 1 or more", first, last);
+  TESSERA_ASSIGN(auto adapter, open_control_vector(*context.engine, data, {.first = first, .last = last}));
+  return context.use_adapters(context.loras, ScaledAdapter{std::move(adapter), 1.0f});
 }
 
 }  // namespace
@@ -78,15 +138,17 @@ int32_t tessera_llama_set_adapters_lora(llama_context* ctx, llama_adapter_lora**
                                         float* scales) {
   return of_context<int32_t>("llama_set_adapters_lora", ctx, -1, [&](llama_context& of) -> Result<int32_t> {
     TESSERA_ASSIGN(const auto given, read_items(adapters, n_adapters, "adapters"));
-    TESSERA_TRY(set_adapters(of, given, scales));
+    TESSERA_ASSIGN(auto loras, scaled_adapters(of, given, scales));
+    TESSERA_TRY(of.use_adapters(std::move(loras), of.control_vector));
     return 0;
   });
 }
 
-int32_t tessera_llama_set_adapter_cvec(llama_context* ctx, const float* data, size_t /*len*/, int32_t /*n_embd*/,
-                                       int32_t /*il_start*/, int32_t /*il_end*/) {
-  return of_context<int32_t>("llama_set_adapter_cvec", ctx, -1, [&](llama_context&) -> Result<int32_t> {
-    if (data == nullptr) return 0;
-    return fail(ErrorCode::unsupported, "control vectors in memory are not supported");
+int32_t tessera_llama_set_adapter_cvec(llama_context* ctx, const float* data, size_t len, int32_t n_embd,
+                                       int32_t il_start, int32_t il_end) {
+  return of_context<int32_t>("llama_set_adapter_cvec", ctx, -1, [&](llama_context& of) -> Result<int32_t> {
+    TESSERA_ASSIGN(const auto values, read_items(data, data == nullptr ? 0 : len, "data"));
+    TESSERA_TRY(set_control_vector(of, values, n_embd, il_start, il_end));
+    return 0;
   });
 }

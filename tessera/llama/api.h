@@ -292,8 +292,8 @@ TESSERA_LLAMA_API llama_context* tessera_llama_layout_create(llama_model* model,
                                                              const tessera::llama::ContextParams* params);
 TESSERA_LLAMA_API uint32_t tessera_llama_layout_quantize(const char* from, const char* to,
                                                          const tessera::llama::QuantizeParams* params);
-/// Logs that a function is not built.
-TESSERA_LLAMA_API void tessera_llama_layout_refuse(const char* function, const char* reason);
+/// Logs that a function is not built; as information only if programs have another way then.
+TESSERA_LLAMA_API void tessera_llama_layout_refuse(const char* function, const char* reason, bool is_expected);
 
 // ---- For C++ functions of a layout
 

@@ -36,7 +36,7 @@ void log_line(LogLevel level, std::string_view function, std::string_view text) 
   lock.unlock();
   if (callback != nullptr)
     callback(static_cast<int>(level), line.c_str(), user);
-  else
+  else if (level > LogLevel::debug)
     std::fputs(line.c_str(), stderr);
 } catch (...) {
   // The line is lost: there is no memory for it.
@@ -76,6 +76,6 @@ void tessera_llama_log_get(ggml_log_callback* log_callback, void** user_data) {
   if (user_data != nullptr) *user_data = target.user;
 }
 
-void tessera_llama_layout_refuse(const char* function, const char* reason) {
-  log_line(LogLevel::error, function, reason);
+void tessera_llama_layout_refuse(const char* function, const char* reason, bool is_expected) {
+  log_line(is_expected ? LogLevel::info : LogLevel::error, function, reason);
 }

@@ -10,6 +10,7 @@ Result<CandidateView> CandidateView::of_array(llama_token_data_array* array) {
   TESSERA_TRY(read_items(array->data, array->size, "cur_p->data"));
   CandidateView view;
   view.array_ = array;
+  view.capacity_ = array->size;
   view.is_in_array_ = true;
   view.is_untouched_ = false;
   return view;
@@ -59,11 +60,11 @@ llama_token_data_array& CandidateView::in_array() {
     own_data_.resize(items.size());
     own_array_.data = own_data_.data();
     array_ = &own_array_;
+    capacity_ = items.size();
   }
-  // Samplers only remove candidates, so a program's array has room.
-  array_->size = items.size();
+  array_->size = std::min(items.size(), capacity_);
   array_->selected = -1;
-  for (size_t i = 0; i < items.size(); ++i) {
+  for (size_t i = 0; i < array_->size; ++i) {
     array_->data[i] = {.id = items[i].id, .logit = items[i].logit, .p = static_cast<float>(items[i].prob)};
     if (selected_ == items[i].id) array_->selected = static_cast<int64_t>(i);
   }

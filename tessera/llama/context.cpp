@@ -159,20 +159,49 @@ Result<> llama_context::rebuild(const SessionOptions& next) {
     TESSERA_ASSIGN(const std::vector<std::byte> state, session->save_state(sequence));
     TESSERA_TRY(created->restore_state(sequence, state));
   }
-  session = std::move(created);
-  options = next;
-  return apply_adapters();
+  std::swap(session, created);
+  const SessionOptions before = std::exchange(options, next);
+  Result<> applied = apply_adapters();
+  if (!applied) {
+    std::swap(session, created);
+    options = before;
+  }
+  return applied;
 }
 
+// Gives all sequences the scales of their adapters, which the session has.
 Result<> llama_context::apply_adapters() {
   std::vector<AdapterScale> scales;
-  for (const ScaledAdapter& one : adapters) {
+  const auto add = [&](const ScaledAdapter& one) {
     const auto at = std::ranges::find(options.adapters, one.adapter, &SessionAdapter::adapter);
-    if (at != options.adapters.end()) scales.push_back({static_cast<size_t>(at - options.adapters.begin()), one.scale});
-  }
+    scales.push_back({static_cast<size_t>(at - options.adapters.begin()), one.scale});
+  };
+  std::ranges::for_each(loras, add);
+  if (control_vector) add(*control_vector);
   for (int32_t sequence = 0; sequence < options.n_sequences; ++sequence)
     TESSERA_TRY(session->set_adapters(sequence, scales));
   return {};
+}
+
+Result<> llama_context::use_adapters(std::vector<ScaledAdapter> new_loras,
+                                     std::optional<ScaledAdapter> new_control_vector) {
+  SessionOptions next = options;
+  next.adapters.clear();
+  bool has_all = true;
+  const auto add = [&](const ScaledAdapter& one) {
+    next.adapters.push_back({one.adapter, 0.0f});
+    has_all &= std::ranges::find(options.adapters, one.adapter, &SessionAdapter::adapter) != options.adapters.end();
+  };
+  std::ranges::for_each(new_loras, add);
+  if (new_control_vector) add(*new_control_vector);
+  std::swap(loras, new_loras);
+  std::swap(control_vector, new_control_vector);
+  Result<> done = has_all ? apply_adapters() : rebuild(next);
+  if (!done) {
+    std::swap(loras, new_loras);
+    std::swap(control_vector, new_control_vector);
+  }
+  return done;
 }
 
 Result<> llama_context::require_sequence(int32_t sequence) const {

@@ -66,8 +66,10 @@ struct llama_context : tessera::llama::Tagged {
   /// Creates the session with other options. It has the sequences of the old one. Errors: those of Session::create()
   /// and restore_state(); then the old session stays.
   tessera::Result<> rebuild(const tessera::SessionOptions& next);
-  /// Gives all sequences the scales of `adapters`.
-  tessera::Result<> apply_adapters();
+  /// Sets the adapters of all sequences. Creates a session that has them, if the session has not. Errors: those of
+  /// rebuild(); invalid_argument (a bad scale). Then the old adapters stay.
+  tessera::Result<> use_adapters(std::vector<tessera::llama::ScaledAdapter> new_loras,
+                                 std::optional<tessera::llama::ScaledAdapter> new_control_vector);
   bool is_empty() const;
   /// Options for rows of embeddings or of logits.
   tessera::SessionOptions options_for(bool embeddings) const;
@@ -81,11 +83,15 @@ struct llama_context : tessera::llama::Tagged {
   tessera::nn::Pooling pooling = tessera::nn::Pooling::none;
   tessera::SessionOptions options{};
   std::unique_ptr<tessera::Session> session{};
-  std::vector<tessera::llama::ScaledAdapter> adapters{};
+  std::vector<tessera::llama::ScaledAdapter> loras{};
+  std::optional<tessera::llama::ScaledAdapter> control_vector{};
   tessera::llama::Outputs outputs{};
   tessera::llama::Timing timing{};
   tessera::CancelToken cancel{};
   llama_memory_i memory{*this};
+
+ private:
+  tessera::Result<> apply_adapters();
 };
 
 namespace tessera::llama {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxUntriggeredBytes = size_t{1} << 20;
 
-// Where a lazy grammar begins. Until then all tokens are allowed.
+// The texts and tokens with which a lazy grammar begins. Until then all tokens are allowed.
 struct Triggers {
   std::vector<TriggerPattern> patterns{};
   std::vector<llama_token> tokens{};
@@ -86,7 +86,7 @@ class GrammarSampler final : public SamplerObject {
   bool waits_ = false;
 };
 
-// What llama.h makes of an empty grammar: it allows everything.
+// An empty grammar, which allows everything in llama.h.
 class EmptyGrammar final : public SamplerObject {
  public:
   const char* name() const override { return "grammar"; }

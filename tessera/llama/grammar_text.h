@@ -25,7 +25,7 @@ class TriggerPattern {
   static Result<TriggerPattern> from_regex(std::string_view pattern);
   static Result<TriggerPattern> from_word(std::string_view word);
 
-  /// Where the text of the grammar begins, once the pattern has been found.
+  /// The place where the text of the grammar begins, once the pattern has been found.
   std::optional<size_t> find(std::string_view text) const;
 
  private:

@@ -5,7 +5,6 @@
 // 3. Of the rest, improbable tokens go. If none stays, the text ends.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <utility>
 
@@ -30,18 +29,13 @@ class InfillSampler final : public SamplerObject {
   Result<> apply(CandidateView& view) override {
     sample::Candidates& candidates = view.candidates();
     candidates.softmax();
-    const auto items = candidates.items();
-    std::map<int32_t, double> kept = chosen(items);
+    if (candidates.items().empty()) return {};
+    std::map<int32_t, double> kept = chosen(candidates.items());
     if (kept.empty()) kept[end_token()] = 1;
-    candidates.transform([&](const sample::Candidate& one) {
-      const auto found = kept.find(one.id);
-      return found == kept.end() ? -std::numeric_limits<float>::infinity()
-                                 : static_cast<float>(std::log(found->second));
-    });
-    if (candidates.max_logit() == -std::numeric_limits<float>::infinity()) {
-      const sample::Candidate end{.id = end_token(), .logit = 0, .prob = 1};
-      candidates.assign_list(std::span(&end, 1));
-    }
+    std::vector<sample::Candidate> list;
+    for (const auto& [id, probability] : kept)
+      list.push_back({.id = id, .logit = static_cast<float>(std::log(probability)), .prob = 0});
+    candidates.assign_list(list);
     return {};
   }
 

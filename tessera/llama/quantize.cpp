@@ -3,7 +3,6 @@
 
 #include "tessera/base/cpu_info.h"
 #include "tessera/convert/quantize.h"
-#include "tessera/convert/shards.h"
 #include "tessera/llama/objects.h"
 
 using namespace tessera;
@@ -60,18 +59,30 @@ Result<> require_plain(const ModelFiles& files, const convert::QuantizePlan& pla
   return {};
 }
 
+Result<> write_model(const ModelFiles& files, const convert::QuantizeOptions& options,
+                     const convert::QuantizePlan& plan, const std::string& to, int n_threads) {
+  TESSERA_TRY(convert::require_other_files(files, plan, to));
+  TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = n_threads}));
+  const auto progress = [](float) {};
+  return convert::write_quantized(files, plan, options, to,
+                                  {.threads = *threads, .cancel = nullptr, .progress = progress});
+}
+
 Result<> quantize_file(const std::string& from, const std::string& to, const QuantizeParams& params) {
   TESSERA_ASSIGN(const convert::QuantizeOptions options, quantize_options(params));
   TESSERA_ASSIGN(const auto files, ModelFiles::open(from));
   TESSERA_ASSIGN(const auto plan, convert::plan_quantize(*files, options));
   if (!params.allow_requantize) TESSERA_TRY(require_plain(*files, plan));
   if (params.dry_run) return {};
-  TESSERA_TRY(convert::require_other_files(*files, plan, to));
-  const int n_threads = params.n_threads > 0 ? params.n_threads : default_thread_count();
-  TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = n_threads}));
-  const auto progress = [](float) {};
-  return convert::write_quantized(*files, plan, options, to,
-                                  {.threads = *threads, .cancel = nullptr, .progress = progress});
+  return write_model(*files, options, plan, to, params.n_threads > 0 ? params.n_threads : default_thread_count());
+}
+
+// A copy of all tensors, in one file.
+Result<> save_model(const ModelFiles& files, const std::string& to) {
+  convert::QuantizeOptions options;
+  options.mix.copy_all = true;
+  TESSERA_ASSIGN(const auto plan, convert::plan_quantize(files, options));
+  return write_model(files, options, plan, to, 1);
 }
 
 }  // namespace
@@ -89,6 +100,6 @@ void tessera_llama_model_save_to_file(const llama_model* model, const char* path
   guarded("llama_model_save_to_file", [&]() -> Result<> {
     TESSERA_TRY(require(model, "model"));
     TESSERA_ASSIGN(const std::string_view path, read_text(path_model, "path_model"));
-    return convert::merge_shards(model->files(), std::string(path));
+    return save_model(model->files(), std::string(path));
   });
 }

@@ -41,6 +41,7 @@ class CandidateView {
   std::span<const float> logits_{};  // of a context; empty: an array of a program
   bool is_untouched_ = true;         // the candidates are all logits
   llama_token_data_array* array_ = nullptr;
+  size_t capacity_ = 0;  // of the array
   bool is_in_array_ = false;
   std::vector<llama_token_data> own_data_{};  // of an array over logits
   llama_token_data_array own_array_{};
@@ -48,7 +49,7 @@ class CandidateView {
   std::optional<int32_t> selected_{};
 };
 
-/// What a sampler does. The functions of its llama_sampler_i call it.
+/// The work of a sampler. The functions of its llama_sampler_i call it.
 class SamplerObject {
  public:
   virtual ~SamplerObject() = default;

@@ -49,7 +49,7 @@ class SamplerChain final : public SamplerObject {
     return copy;
   }
 
-  // That of the last sampler with one.
+  // The seed of the last sampler that has one.
   std::optional<uint32_t> seed() const override {
     for (auto one = samplers_.rbegin(); one != samplers_.rend(); ++one)
       if (const SamplerObject* object = object_of(one->get()); object != nullptr && object->seed())

@@ -50,6 +50,10 @@ commands=$("$program" help | sed -nE 's/^  ([a-z-]+) +.*/\1/p' | grep -vx help)
   echo include/tessera/tessera.h
   for name in libtessera.so libtessera.so.1 libtessera.so.1.0.0 pkgconfig/tessera.pc; do echo "$libdir/$name"; done
   for name in config config-release config-version; do echo "$libdir/cmake/tessera/tessera-$name.cmake"; done
+  for layout in 0.5 2026-08 2026-05; do
+    for name in libllama.so libllama.so.0; do echo "$libdir/tessera/llama/$layout/$name"; done
+  done
+  echo "$libdir/tessera/llama/0.5/libllama.v0.5.0.so"
   echo share/bash-completion/completions/tessera
   echo share/fish/vendor_completions.d/tessera.fish
   echo share/zsh/site-functions/_tessera

@@ -41,7 +41,13 @@ sed -nE 's/^TESSERA_API .*\b(tessera_[a-z_]+)\(.*/\1/p' "$header" | sort >"$tmp/
 [ "$(wc -l <"$tmp/declared")" -gt 50 ] || fail "the header declares only: $(cat "$tmp/declared")"
 nm -D --defined-only "$library" | sed -nE 's/^[0-9a-f]+ T (.*)@@TESSERA_1.0$/\1/p' | sort >"$tmp/exported"
 diff "$tmp/declared" "$tmp/exported" || fail "declared functions (<) and exported ones (>)"
-others=$(nm -D --defined-only "$library" | grep -vE ' T tessera_[a-z_]+@@TESSERA_1.0$| A TESSERA_1.0$' || true)
+# The node without a promise has what the libraries of llama.h call.
+sed -nE '/^TESSERA_LLAMA_API/{s/.*\b(tessera_llama_[a-z0-9_]+)\(.*/\1/p}' "$source/tessera/llama/api.h" | sort >"$tmp/declared"
+[ "$(wc -l <"$tmp/declared")" -gt 200 ] || fail "api.h declares only: $(cat "$tmp/declared")"
+nm -D --defined-only "$library" | sed -nE 's/^[0-9a-f]+ T (.*)@@TESSERA_PRIVATE$/\1/p' | sort >"$tmp/exported"
+diff "$tmp/declared" "$tmp/exported" || fail "declared private functions (<) and exported ones (>)"
+others=$(nm -D --defined-only "$library" |
+  grep -vE ' T tessera_[a-z0-9_]+@@TESSERA_(1.0|PRIVATE)$| A TESSERA_(1.0|PRIVATE)$' || true)
 same "other exported names" "$others" ""
 
 # ---- how it is linked
@@ -85,6 +91,13 @@ same "an error of simple.c" "$("$tmp/build/simple" /no/such/file x 2>&1 || true)
 
 # ---- Python, by ctypes
 same "chat.py" "$(python3 "$tmp/examples/chat.py" "$model" "$prompt" 24)" "$want"
+# The libraries of llama.h, which find libtessera.so by their own place.
+same "libllama.so of each layout" "$(env -u LD_LIBRARY_PATH python3 "$source/tests/install/llama_library.py" "$libdir" \
+  "$source/tests/llama/llama_api.h" "$model" "$prompt" 24)" "$want"
+for llama in "$libdir"/tessera/llama/*/libllama.so; do
+  same "other names of $llama" "$(nm -D --defined-only "$llama" | grep -vE ' T (llama_[a-z0-9_]+|_Z.*)$' || true)" ""
+  same "names of $llama" "$(nm -D --defined-only "$llama" | grep -cE ' T llama_')" 241
+done
 # Opened and closed, and two copies at once: no thread stays, and each has names of its own.
 cp "$library" "$tmp/libcopy.so"
 same "dlopen and dlclose" "$(python3 "$source/tests/install/open_and_close.py" "$library" "$tmp/libcopy.so" "$model")" \

@@ -2,7 +2,7 @@
 // A layout has these to convert its structs:
 //   void set_defaults(llama_model_params&), and likewise for llama_context_params and llama_model_quantize_params
 //   ModelParams to_params(const llama_model_params&), and likewise for the others
-// The library of a layout is one source that includes this. Its other names are stubs (stubs.S).
+// The library of a layout is one source that includes this. Its other names are stubs (stubs.inc).
 #pragma once
 
 #include <cstring>
@@ -53,14 +53,15 @@ TESSERA_LAYOUT_API llama_model* llama_model_load_from_splits(const char** paths,
 }
 
 TESSERA_LAYOUT_API llama_model* llama_model_load_from_file_ptr(void* /*file*/, llama_model_params /*params*/) {
-  tessera_llama_layout_refuse("llama_model_load_from_file_ptr", kNoReader);
+  tessera_llama_layout_refuse("llama_model_load_from_file_ptr", kNoReader, false);
   return nullptr;
 }
 
 TESSERA_LAYOUT_API llama_model* llama_model_init_from_user(void* /*metadata*/, void* /*set_tensor_data*/,
                                                            void* /*set_tensor_data_ud*/,
                                                            llama_model_params /*params*/) {
-  tessera_llama_layout_refuse("llama_model_init_from_user", kNoReader);
+  // node-llama-cpp asks for a model without weights before each load, and estimates its memory if there is none.
+  tessera_llama_layout_refuse("llama_model_init_from_user", kNoReader, true);
   return nullptr;
 }
 

@@ -87,9 +87,9 @@ Result<std::string> llama_folder_for(std::span<const fs::path> places, WithGgml 
 Result<std::string> llama_folder_for(const std::string& path, WithGgml ggml) {
   std::error_code error;
   if (!fs::exists(path, error)) return fail(ErrorCode::not_found, "{}: no such file or folder", path);
-  const fs::path file(path);
+  const fs::path file = fs::absolute(path, error);
   if (!fs::is_directory(file, error) && is_llama_library_name(file.filename().native()))
-    return folder_for_libraries(std::array{path}, ggml);
+    return folder_for_libraries(std::array{file.string()}, ggml);
   return llama_folder_for(llama_places(file), ggml);
 }
 

@@ -164,11 +164,13 @@ Result<LlamaDefaults> read_probe(const ProbeMemory& memory, int status, int limi
 }  // namespace
 
 Result<LlamaDefaults> probe_llama_library(const std::string& path, int limit_ms) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);  // a bare name would be searched for
   const auto probe = [&]() -> Result<LlamaDefaults> {
     TESSERA_ASSIGN(const SharedProbe memory, SharedProbe::create());
     const pid_t process = ::fork();
     if (process < 0) return fail(ErrorCode::io, "no process for it: {}", std::strerror(errno));
-    if (process == 0) run_probe(path, limit_ms, *memory);
+    if (process == 0) run_probe(absolute.string(), limit_ms, *memory);
     TESSERA_ASSIGN(const int status, wait_for_process(process));
     return read_probe(*memory, status, limit_ms);
   };

@@ -144,6 +144,17 @@ TEST(LlamaProbe, LibrariesThatCannotBeAskedAreRefused) {
   EXPECT_ERROR(probe_llama_library(text), text + ": cannot be loaded: ");
 }
 
+TEST(LlamaProbe, ANameWithoutAFolderIsOfThisFolder) {
+  const std::string folder = testing::temporary_path("probe/here");
+  compile_llama_library(kShapes[0].shape, folder + "/libllama.so");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder);
+  const auto defaults = probe_llama_library("libllama.so");
+  std::filesystem::current_path(before);
+  ASSERT_OK(defaults);
+  EXPECT_EQ(defaults->version, kShapes[0].shape.version);
+}
+
 TEST(LlamaProbe, OutputsOfALibraryAreNotSeen) {
   const std::string path = testing::temporary_path("probe/loud/libllama.so");
   compile_llama_library({.first = "write(1, \"out\", 3); write(2, \"err\", 3);"}, path);
@@ -156,15 +167,10 @@ TEST(LlamaProbe, OutputsOfALibraryAreNotSeen) {
 
 // A library that needs the ggml beside it without a path to it.
 TEST(LlamaProbe, TheGgmlBesideALibraryIsLoaded) {
-  const std::string folder = testing::temporary_path("probe/with_ggml");
-  compile_library("int ggml_value(void) { return 1; }", folder + "/libggml-base.so");
-  const std::string path = folder + "/libllama.so";
-  const std::string source = testing::write_temporary(
-      "with_ggml.c", "int ggml_value(void);\n" + testing::llama_library_source({.first = "m.b[0] = ggml_value();"}));
-  ASSERT_EQ(
-      std::system(("cd '" + folder + "' && cc -shared -fPIC -O1 -o libllama.so '" + source + "' -L. -l:libggml-base.so")
-                      .c_str()),
-      0);
+  const std::string folder = testing::temporary_path("probe/with_ggml"), path = folder + "/libllama.so";
+  compile_library("int ggml_value(void) { return 1; }", folder + "/libggml-base.so", "-Wl,-soname,libggml-base.so");
+  compile_library("int ggml_value(void);\n" + testing::llama_library_source({.first = "m.b[0] = ggml_value();"}), path,
+                  "-L'" + folder + "' -l:libggml-base.so");
   ASSERT_OK_AND_ASSIGN(const LlamaDefaults defaults, probe_llama_library(path));
   EXPECT_EQ(defaults.model[0], std::byte{1});
 }

@@ -16,9 +16,9 @@ struct LlamaLibraryShape {
   int mmap_at = 0;
   int extra_at = 66;
   int n_batch = 2048;
-  std::string version;  // "": no llama_version()
-  std::string first{};  // what llama_model_default_params() does first
-  std::string more{};   // other code of the file
+  std::string version{};  // "": no llama_version()
+  std::string first{};    // what llama_model_default_params() does first
+  std::string more{};     // other code of the file
 };
 
 inline std::string llama_library_source(const LlamaLibraryShape& shape) {
@@ -36,11 +36,11 @@ inline std::string llama_library_source(const LlamaLibraryShape& shape) {
   return source;
 }
 
-/// Compiles a C source to a library at a path, whose folders are made.
-inline void compile_library(const std::string& source, const std::string& path) {
+/// Compiles a C source to a library at a path, whose folders are made. options: for the linker, after the source.
+inline void compile_library(const std::string& source, const std::string& path, const std::string& options = "") {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   const std::string file = write_temporary("llama_library.c", source);
-  ASSERT_EQ(std::system(("cc -shared -fPIC -O1 -o '" + path + "' '" + file + "'").c_str()), 0) << source;
+  ASSERT_EQ(std::system(("cc -shared -fPIC -O1 -o '" + path + "' '" + file + "' " + options).c_str()), 0) << source;
 }
 
 inline void compile_llama_library(const LlamaLibraryShape& shape, const std::string& path) {

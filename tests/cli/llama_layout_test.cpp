@@ -126,14 +126,15 @@ TEST(LlamaProbe, BytesThatAreNotWrittenAreNone) {
 
 TEST(LlamaProbe, LibrariesThatCannotBeAskedAreRefused) {
   const auto path_of = [](const std::string& name) { return testing::temporary_path("bad/" + name + "/libllama.so"); };
-  const auto refuse = [&](const std::string& name, const LlamaLibraryShape& shape, const std::string& what) {
+  const auto refuse = [&](const std::string& name, const LlamaLibraryShape& shape, const std::string& what,
+                          int limit_ms = kLlamaProbeMs) {
     compile_llama_library(shape, path_of(name));
-    EXPECT_ERROR(probe_llama_library(path_of(name), 200), path_of(name) + ": " + what);
+    EXPECT_ERROR(probe_llama_library(path_of(name), limit_ms), path_of(name) + ": " + what);
   };
   refuse("crash", {.first = "*(volatile int*)0 = 1;"}, "crashes when it is asked for its defaults: Segmentation fault");
   refuse("abort", {.first = "abort();"}, "crashes when it is asked for its defaults: Aborted");
   refuse("exit", {.first = "_exit(0);"}, "ends the process when it is asked for its defaults");
-  refuse("hang", {.first = "for (;;) pause();"}, "takes more than 200 ms to load and to tell its defaults");
+  refuse("hang", {.first = "for (;;) pause();"}, "takes more than 100 ms to load and to tell its defaults", 100);
   refuse("constructor", {.more = "__attribute__((constructor)) static void begin(void) { abort(); }"}, "crashes");
   compile_library("int other(void) { return 1; }", path_of("other"));
   EXPECT_ERROR(probe_llama_library(path_of("other")), "is no libllama: it has no llama_model_default_params");

@@ -51,8 +51,9 @@ Result<> set_sizes(llama_context& context) {
   const int64_t n_ctx = context.n_ctx_seq * n_shares;
   if (n_ctx > kMaxContext) return fail(ErrorCode::limit, "n_ctx: {}, limit {}", n_ctx, kMaxContext);
   params.n_ctx = static_cast<uint32_t>(n_ctx);
-  if (params.n_batch == 0) params.n_batch = params.n_ctx;
-  if (!context.is_without_memory()) params.n_batch = std::min(params.n_batch, params.n_ctx);
+  const uint32_t most = static_cast<uint32_t>(std::clamp<int64_t>(asked, 1, n_ctx));
+  if (params.n_batch == 0) params.n_batch = most;
+  if (!context.is_without_memory()) params.n_batch = std::min(params.n_batch, most);
   params.n_batch = std::min<uint32_t>(params.n_batch, kMaxUbatch);
   if (params.n_ubatch == 0 || context.is_without_memory()) params.n_ubatch = params.n_batch;
   params.n_ubatch = std::min(params.n_ubatch, params.n_batch);

@@ -96,7 +96,13 @@ class BatchReader {
     const int32_t position = batch_.pos == nullptr ? next_[static_cast<size_t>(sequence)] : batch_.pos[i];
     if (position < 0) return fail(ErrorCode::invalid_argument, "token {}: position {}", i, position);
     TESSERA_TRY(require_room(sequence, position));
-    for (const llama_seq_id id : to.sequences) next_[static_cast<size_t>(id)] = position + 1;
+    for (const llama_seq_id id : to.sequences) {
+      int32_t& next = next_[static_cast<size_t>(id)];
+      if (next > 0 && position != next)
+        return fail(ErrorCode::invalid_argument, "token {}: position {} of sequence {}, which goes on at {}", i,
+                    position, id, next);
+      next = position + 1;
+    }
     to.token = {.token = batch_.token[i], .position = position, .sequence = sequence, .wants_logits = wants_output(i)};
     return {};
   }

@@ -1,11 +1,11 @@
 // llama.h: the sampler for text between two others. It follows samplers that leave few candidates.
 //
 // 1. If the tokens that end the text have more probability than the others have on average, only they stay.
-// 2. A token whose text begins another candidate's text gets the probability of that candidate.
+// 2. Of tokens whose texts begin with the same token, the most probable one stands for all.
 // 3. Of the rest, improbable tokens go. If none stays, the text ends.
 #include <algorithm>
-#include <cmath>
-#include <map>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "tessera/llama/objects.h"
@@ -29,12 +29,13 @@ class InfillSampler final : public SamplerObject {
   Result<> apply(CandidateView& view) override {
     sample::Candidates& candidates = view.candidates();
     candidates.softmax();
-    if (candidates.items().empty()) return {};
-    std::map<int32_t, double> kept = chosen(candidates.items());
-    if (kept.empty()) kept[end_token()] = 1;
+    const size_t n = candidates.items().size();
+    if (n == 0) return {};
+    const auto items = candidates.sort_first(n);
+    const std::set<int32_t> kept = chosen(items);
     std::vector<sample::Candidate> list;
-    for (const auto& [id, probability] : kept)
-      list.push_back({.id = id, .logit = static_cast<float>(std::log(probability)), .prob = 0});
+    std::ranges::copy_if(items, std::back_inserter(list), [&](const auto& one) { return kept.contains(one.id); });
+    if (list.empty()) list.push_back({.id = end_token(), .logit = 0, .prob = 0});
     candidates.assign_list(list);
     return {};
   }
@@ -47,49 +48,48 @@ class InfillSampler final : public SamplerObject {
     return find_special(vocab, text::SpecialToken::eot).value_or(vocab.special(text::SpecialToken::eos).value_or(0));
   }
 
-  // The tokens that stay, with the probabilities that they have then.
-  std::map<int32_t, double> chosen(std::span<const sample::Candidate> items) const {
-    std::map<int32_t, double> ends;
+  // The tokens that stay.
+  std::set<int32_t> chosen(std::span<const sample::Candidate> items) const {
+    std::set<int32_t> kept;
     double p_ends = 0, p_others = 0;
     for (const sample::Candidate& one : items) {
-      if (ends_text(one.id)) ends[one.id] = one.prob;
+      if (ends_text(one.id)) kept.insert(one.id);
       (ends_text(one.id) ? p_ends : p_others) += one.prob;
     }
-    if (p_ends * static_cast<double>(items.size()) > p_others) return ends;
-    std::map<int32_t, double> kept = std::move(ends);
-    bool has_text = false;
-    for (const auto& [id, probability] : joined_by_prefix(items)) {
-      if (probability < kLeastProbability) continue;
-      kept[id] = probability;
-      has_text = true;
-    }
-    return has_text ? kept : std::map<int32_t, double>();
+    if (p_ends * static_cast<double>(items.size()) > p_others) return kept;
+    const size_t n_ends = kept.size();
+    for (const Piece& piece : joined_by_prefix(items))
+      if (piece.sum >= kLeastProbability) kept.insert(piece.id);
+    return kept.size() > n_ends ? kept : std::set<int32_t>();
   }
 
+  struct Piece {
+    std::string text{};
+    int32_t id = 0;
+    double probability = 0;
+    double sum = 0;  // with the texts that it stands for
+  };
+
   // In the order of texts, a prefix comes directly before the texts that it begins.
-  std::vector<std::pair<int32_t, double>> joined_by_prefix(std::span<const sample::Candidate> items) const {
-    struct Piece {
-      std::string text;
-      int32_t id;
-      double probability;
-    };
+  std::vector<Piece> joined_by_prefix(std::span<const sample::Candidate> items) const {
     std::vector<Piece> pieces;
     for (const sample::Candidate& one : items) {
       if (ends_text(one.id)) continue;
-      Piece& piece = pieces.emplace_back(Piece{"", one.id, one.prob});
+      Piece& piece = pieces.emplace_back(Piece{.id = one.id, .probability = one.prob, .sum = one.prob});
       if (model_->vocab.has(one.id)) model_->vocab.tokenizer->append_piece(one.id, piece.text);
     }
-    std::ranges::sort(pieces, {},
-                      [](const Piece& piece) { return std::pair<const std::string&, int32_t>(piece.text, piece.id); });
-    std::vector<std::pair<int32_t, double>> joined;
-    const Piece* prefix = nullptr;
+    std::ranges::sort(pieces, {}, &Piece::text);
+    std::vector<Piece> joined;
+    std::string prefix;
     for (const Piece& piece : pieces) {
-      if (prefix != nullptr && !prefix->text.empty() && piece.text.starts_with(prefix->text)) {
-        joined.back().second += piece.probability;
-      } else {
-        joined.emplace_back(piece.id, piece.probability);
-        prefix = &piece;
+      if (prefix.empty() || !piece.text.starts_with(prefix)) {
+        joined.push_back(piece);
+        prefix = piece.text;
+        continue;
       }
+      Piece& group = joined.back();
+      if (piece.probability > group.probability) group.id = piece.id, group.probability = piece.probability;
+      group.sum += piece.probability;
     }
     return joined;
   }

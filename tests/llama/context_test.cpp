@@ -58,11 +58,13 @@ TEST_F(LlamaContextTest, RoundsItsSizes) {
   const LlamaContext context = create_llama(model_.get(), params);
   EXPECT_EQ(llama_n_batch(context.get()), 100u);
   EXPECT_EQ(llama_n_ubatch(context.get()), 40u);
+  params.n_ctx = 300;
   params.n_batch = 2048;
   params.n_ubatch = 0;
   const LlamaContext other(llama_new_context_with_model(model_.get(), params), llama_free);
-  EXPECT_EQ(llama_n_batch(other.get()), 512u);
-  EXPECT_EQ(llama_n_ubatch(other.get()), 512u);
+  EXPECT_EQ(llama_n_ctx(other.get()), 512u);
+  EXPECT_EQ(llama_n_batch(other.get()), 300u);  // what was asked for, not what it was rounded to
+  EXPECT_EQ(llama_n_ubatch(other.get()), 300u);
   EXPECT_EQ(llama_n_rs_seq(other.get()), 0u);
   EXPECT_EQ(llama_pooling_type(other.get()), 0);
   EXPECT_EQ(llama_get_model(other.get()), model_.get());
@@ -244,7 +246,9 @@ TEST_F(LlamaContextTest, RefusesBadBatches) {
   refused(one(5, 1, {-1}).batch(), "sequence -1");
   refused(one(5, 1, {}).batch(), "token 1: 0 sequences");
   refused(one(5, 1, {0, 1, 0}).batch(), "token 1: 3 sequences, want 1 to 2");
-  refused(one(5, 0, {0}).batch(), "position 0 of sequence 0 is");
+  refused(one(5, 0, {0}).batch(), "token 1: position 0 of sequence 0, which goes on at 1");
+  refused(one(5, 2, {0}).batch(), "token 1: position 2 of sequence 0, which goes on at 1");
+  refused(one(5, 2, {1, 0}).batch(), "token 1: position 2 of sequence 0, which goes on at 1");
   LlamaTokens without_ids = one(5, 1, {0});
   llama_batch batch = without_ids.batch();
   batch.seq_id[1] = nullptr;

@@ -567,8 +567,10 @@ TEST_F(LlamaGrammar, ChoosesTextBetweenOthers) {
   ASSERT_EQ(text, " the");
   const llama_token space = 458;
   const auto joined = run({{t, 0.5f}, {space, 0.15f}, {a, 0.35f}});
-  EXPECT_EQ(joined.sorted_ids(), (Ids{a, space}));
-  EXPECT_NEAR(std::exp(joined.logit(space)), 0.65, 1e-3);
+  EXPECT_EQ(joined.ids(), (Ids{t, a}));
+  EXPECT_NEAR(std::exp(joined.logit(t)), 0.5, 1e-3);
+  EXPECT_EQ(run({{t, 0.15f}, {space, 0.16f}, {a, 0.1f}, {b, 0.1f}}).ids(), (Ids{space}));  // only together
+  EXPECT_TRUE(joined.array.sorted);
   EXPECT_EQ(llama_sampler_init_infill(nullptr), nullptr);
 }
 

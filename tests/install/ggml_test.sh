@@ -17,7 +17,7 @@ fail() {
 # The installation is moved after it was made, so no file may name the prefix.
 cmake --install "$build" --prefix "$tmp/first" >/dev/null
 mv "$tmp/first" "$tmp/prefix"
-llama=$(dirname "$(find "$tmp/prefix" -path '*/tessera/llama/ggml')")/llama
+llama=$(dirname "$(find "$tmp/prefix" -path '*/tessera/llama/ggml')")
 ggml=$llama/ggml/libggml.so
 
 # ---- names: those of the two lists, and none of them in libllama

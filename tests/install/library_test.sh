@@ -42,7 +42,11 @@ sed -nE 's/^TESSERA_API .*\b(tessera_[a-z_]+)\(.*/\1/p' "$header" | sort >"$tmp/
 nm -D --defined-only "$library" | sed -nE 's/^[0-9a-f]+ T (.*)@@TESSERA_1.0$/\1/p' | sort >"$tmp/exported"
 diff "$tmp/declared" "$tmp/exported" || fail "declared functions (<) and exported ones (>)"
 # The node without a promise has what the libraries of llama.h call.
-sed -nE '/^TESSERA_LLAMA_API/{s/.*\b(tessera_llama_[a-z0-9_]+)\(.*/\1/p}' "$source/tessera/llama/api.h" | sort >"$tmp/declared"
+{
+  sed -nE '/^TESSERA_LLAMA_API/{s/.*\b(tessera_(llama|ggml|gguf)_[a-z0-9_]+)\(.*/\1/p}' \
+    "$source"/tessera/llama/{,ggml/}api.h
+  sed -nE 's/^TESSERA_GGML_REFUSED\(([a-z_]+),.*/tessera_\1/p' "$source/tessera/llama/ggml/refused.def"
+} | sort >"$tmp/declared"
 [ "$(wc -l <"$tmp/declared")" -gt 200 ] || fail "api.h declares only: $(cat "$tmp/declared")"
 nm -D --defined-only "$library" | sed -nE 's/^[0-9a-f]+ T (.*)@@TESSERA_PRIVATE$/\1/p' | sort >"$tmp/exported"
 diff "$tmp/declared" "$tmp/exported" || fail "declared private functions (<) and exported ones (>)"

@@ -30,10 +30,15 @@ constexpr std::array<ModeOfLoading, 6> kModesOfLoading = {{{LoadMode::mmap, fals
                                                            {LoadMode::read, false}}};
 constexpr std::array kSplitModes = {SplitMode::none, SplitMode::layer, SplitMode::row};
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return lower;
+// The name here of a device of ggml: "cuda:0" for "CUDA0".
+std::string own_device_name(std::string_view name) {
+  std::string own;
+  for (const char c : name) {
+    const bool is_digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    if (is_digit && !own.empty() && std::isalpha(static_cast<unsigned char>(own.back())) != 0) own += ':';
+    own += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return own;
 }
 
 Result<std::vector<std::string>> device_names(const ModelParams& params) {
@@ -45,7 +50,7 @@ Result<std::vector<std::string>> device_names(const ModelParams& params) {
       return fail(ErrorCode::unsupported, "devices: the process has no ggml library that names them");
     const char* name = params.device_name(*device);
     if (name == nullptr) return fail(ErrorCode::invalid_argument, "devices: a device without a name");
-    names.push_back(lower_case(name));
+    names.push_back(own_device_name(name));
   }
   return names;
 }

@@ -151,8 +151,10 @@ bool tessera_llama_supports_gpu_offload() {
 }
 
 const char* tessera_llama_print_system_info() {
-  static const std::string text = "tessera: " + to_string(cpu_features());
-  return text.c_str();
+  return guarded<const char*>("llama_print_system_info", "", []() -> Result<const char*> {
+    static const std::string text = "tessera: " + to_string(cpu_features());
+    return text.c_str();
+  });
 }
 
 int32_t tessera_llama_split_path(char* split_path, size_t maxlen, const char* path_prefix, int32_t split_no,

@@ -1,7 +1,7 @@
 // Models of llama.h.
 #include <cstring>
 
-#include "tessera/gguf/split.h"
+#include "tessera/llama/api.h"
 #include "tests/llama/llama_support.h"
 #include "tests/support/spec_model.h"
 
@@ -187,6 +187,24 @@ TEST(LlamaModel, RefusesParametersThatItCannotHonour) {
   params.tensor_buft_overrides = pattern;
   params.devices = devices;
   EXPECT_NE(load_llama(story_model(), params), nullptr);
+}
+
+TEST(LlamaModel, FindsDevicesByTheirNamesInGgml) {
+  LogLines log;
+  void* devices[] = {not_a_handle(), nullptr};
+  llama::ModelParams params;
+  params.devices = devices;
+  const auto load = [&](llama::DeviceName name) {
+    params.device_name = name;
+    return LlamaModel(tessera_llama_layout_load(story_model().c_str(), &params), llama_model_free);
+  };
+  EXPECT_NE(load([](void*) { return "CPU"; }), nullptr);
+  EXPECT_EQ(load([](void*) { return "CUDA77"; }), nullptr);
+  EXPECT_NE(log.take().find("cuda:77"), std::string::npos);
+  EXPECT_EQ(load([](void*) -> const char* { return nullptr; }), nullptr);
+  EXPECT_NE(log.take().find("devices: a device without a name"), std::string::npos);
+  params.n_gpu_layers = 0;  // then the devices do not matter
+  EXPECT_NE(load(nullptr), nullptr);
 }
 
 TEST(LlamaModel, RefusesWrongFiles) {

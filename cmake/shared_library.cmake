@@ -13,11 +13,14 @@ set(interface_version ${interface_MAJOR}.${interface_MINOR}.${interface_PATCH})
 # Functions without a promise have a header and a version node of their own.
 set(experimental_header ${PROJECT_SOURCE_DIR}/include/tessera/tessera_experimental.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${experimental_header})
+# The node without a header is for the libraries of llama.h that come with this one (libllama.cmake).
+set(private_names ${llama_private_names})
 include(exports)
 set(exports ${CMAKE_BINARY_DIR}/generated/exports.map)
 tessera_exports(${header} ${exports} EXPERIMENTAL=${experimental_header})
-add_library(tessera_c SHARED $<TARGET_OBJECTS:tessera_capi>)
-target_link_libraries(tessera_c PRIVATE $<TARGET_PROPERTY:tessera_capi,LINK_LIBRARIES>)
+add_library(tessera_c SHARED $<TARGET_OBJECTS:tessera_capi> $<TARGET_OBJECTS:tessera_llama>)
+target_link_libraries(tessera_c PRIVATE $<TARGET_PROPERTY:tessera_capi,LINK_LIBRARIES>
+  $<TARGET_PROPERTY:tessera_llama,LINK_LIBRARIES>)
 target_link_options(tessera_c PRIVATE LINKER:--version-script=${exports} LINKER:--no-undefined
   LINKER:-z,relro,-z,now,-z,noexecstack)
 set_target_properties(tessera_c PROPERTIES OUTPUT_NAME tessera VERSION ${interface_version} SOVERSION ${interface_MAJOR}

@@ -95,6 +95,16 @@ void Candidates::assign(std::span<const float> logits, std::span<const uint64_t>
   items_.reserve(logits.size());
 }
 
+void Candidates::assign_list(std::span<const Candidate> list) {
+  start();
+  dense_now_ = false;
+  for (const Candidate& one : list) {
+    const float logit = without_nan(one.logit);
+    if (logit > -kInfinity) items_.push_back({one.id, logit, 0});
+  }
+  if (std::ranges::is_sorted(items_, better)) n_sorted_ = items_.size();
+}
+
 void Candidates::adjust(std::span<const int32_t> ids, FunctionRef<float(size_t, float)> f) {
   if (dense_now_) {
     for (size_t i = 0; i < ids.size(); ++i) {
@@ -178,6 +188,12 @@ void Candidates::keep_logits_from(double threshold, size_t min_keep) {
 
 std::span<const Candidate> Candidates::items() {
   build_list();
+  return items_;
+}
+
+std::span<const Candidate> Candidates::in_draw_order() {
+  build_list();
+  finish_sorting();
   return items_;
 }
 

@@ -56,6 +56,9 @@ class Candidates {
   /// Starts over with some tokens: token i if bit i % 64 of word i / 64 is set.
   void assign(std::span<const float> logits, std::span<const uint64_t> words);
 
+  /// Starts over with a list in its order, in which draws go. NaN counts as -inf.
+  void assign_list(std::span<const Candidate> list);
+
   /// Replaces the logit of each remaining token ids[i] by f(i, logit), where NaN counts as -inf. ids must be strictly
   /// ascending and below the number of assigned logits. The order of draws stays.
   void adjust(std::span<const int32_t> ids, FunctionRef<float(size_t, float)> f);
@@ -90,6 +93,9 @@ class Candidates {
 
   /// The list in its current order. Valid until the next call.
   std::span<const Candidate> items();
+
+  /// The list in the order of draws. Valid until the next call.
+  std::span<const Candidate> in_draw_order();
 
   /// Moves the n best to the front of items(), sorted, together with their probabilities. Returns items(). Draws then
   /// go by logit.

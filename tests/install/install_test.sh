@@ -57,6 +57,18 @@ library_groups=$(sed -nE 's,^/\* ---- ([A-Z][A-Za-z ]*): .*,libtessera-\L\1,p' "
   echo include/tessera/tessera_experimental.h
   for name in libtessera.so libtessera.so.1 libtessera.so.1.0.0 pkgconfig/tessera.pc; do echo "$libdir/$name"; done
   for name in config config-release config-version; do echo "$libdir/cmake/tessera/tessera-$name.cmake"; done
+  for layout in 0.5 2026-08 2026-05; do
+    for name in libllama.so libllama.so.0 ggml/libllama.so ggml/libllama.so.0; do
+      echo "$libdir/tessera/llama/$layout/$name"
+    done
+    for name in libggml libggml-base libggml-cpu; do
+      for end in so so.0; do echo "$libdir/tessera/llama/$layout/ggml/$name.$end"; done
+    done
+  done
+  for name in libllama.v0.5.0.so ggml/libllama.v0.5.0.so ggml/libggml.v0.5.0.so; do
+    echo "$libdir/tessera/llama/0.5/$name"
+  done
+  echo "$libdir/tessera/llama/ggml/libggml.so"
   echo share/bash-completion/completions/tessera
   echo share/fish/vendor_completions.d/tessera.fish
   echo share/zsh/site-functions/_tessera

@@ -258,5 +258,34 @@ TEST(Candidates, AssignForgetsTheLastToken) {
   EXPECT_FALSE(candidates.selected());
 }
 
+TEST(Candidates, AssignListKeepsTheOrder) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const std::vector<Candidate> list = {{7, 1, 0.5}, {3, 4, 0}, {9, -kInf, 0}, {2, std::nanf(""), 0}, {5, 2, 0}};
+  Candidates candidates;
+  candidates.assign_list(list);
+  EXPECT_EQ(ids_in_list(candidates.items()), (std::vector<int32_t>{7, 3, 5}));
+  EXPECT_EQ(ids_in_list(candidates.in_draw_order()), (std::vector<int32_t>{7, 3, 5}));
+  EXPECT_EQ(candidates.items()[0].prob, 0);
+  EXPECT_FALSE(candidates.selected());
+  EXPECT_EQ(candidates.max_logit(), 4);
+  candidates.order_by_logit();
+  EXPECT_EQ(ids_in_list(candidates.in_draw_order()), (std::vector<int32_t>{3, 5, 7}));
+  candidates.assign_list(std::vector<Candidate>{{1, 3, 0}, {2, 2, 0}});  // sorted already
+  EXPECT_EQ(candidates.max_logit(), 3);
+  candidates.assign_list(std::vector<Candidate>{{1, 2, 0}, {2, 3, 0}});
+  EXPECT_EQ(candidates.max_logit(), 3);
+  candidates.assign_list({});
+  EXPECT_TRUE(candidates.items().empty());
+}
+
+TEST(Candidates, InDrawOrderListsDenseLogits) {
+  const std::vector<float> logits = {1, 3, -std::numeric_limits<float>::infinity(), 2};
+  Candidates candidates;
+  candidates.assign(logits);
+  EXPECT_EQ(ids_in_list(candidates.in_draw_order()), (std::vector<int32_t>{0, 1, 3}));
+  candidates.keep_top(3);
+  EXPECT_EQ(ids_in_list(candidates.in_draw_order()), (std::vector<int32_t>{1, 3, 0}));
+}
+
 }  // namespace
 }  // namespace tessera::sample

@@ -6,6 +6,7 @@
 cmake_minimum_required(VERSION 3.25)
 
 # tessera_exports(HEADER OUTPUT [NODE=HEADER...])
+# The variable private_names may have functions for the node TESSERA_PRIVATE.
 function(tessera_exports header output)
   file(READ ${header} text)
   string(REGEX REPLACE "[][;\\]" " " text "${text}")  # these characters have a meaning in lists
@@ -46,6 +47,10 @@ function(tessera_exports header output)
     endforeach()
     string(APPEND script "TESSERA_${node} {\n  global:\n${names}};\n")
   endforeach()
+  if(private_names)
+    string(JOIN ";\n    " names ${private_names})
+    string(APPEND script "TESSERA_PRIVATE {\n  global:\n    ${names};\n};\n")
+  endif()
   file(CONFIGURE OUTPUT ${output} CONTENT "${script}" @ONLY)
 endfunction()
 

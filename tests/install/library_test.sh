@@ -39,7 +39,6 @@ for file in "$header" "$experimental"; do
   done
 done
 
-<<<<<<< HEAD
 # ---- the library's names are those of the headers, and nothing else
 sed -nE 's/^TESSERA_API .*\b(tessera_[a-z0-9_]+)\(.*/\1/p' "$header" "$experimental" |
   sort >"$tmp/declared"
@@ -48,15 +47,8 @@ cmake "-DHEADER=$header" "-DOUTPUT=$tmp/exports.map" "-DMORE=EXPERIMENTAL=$exper
 awk '/^TESSERA_/ { node = $1 } /^    tessera_/ { print substr($1, 1, length($1) - 1) "@@" node }' "$tmp/exports.map" |
   sort >"$tmp/want"
 sed 's/@@.*//' "$tmp/want" | diff "$tmp/declared" - || fail "declared functions (<) and those of the version script (>)"
-nm -D --defined-only "$library" | sed -nE 's/^[0-9a-f]+ T (.*)$/\1/p' | sort >"$tmp/exported"
+nm -D --defined-only "$library" | sed -nE 's/^[0-9a-f]+ T (.*)$/\1/p' | grep -v "@@TESSERA_PRIVATE$" | sort >"$tmp/exported"
 diff "$tmp/want" "$tmp/exported" || fail "functions with their versions (<) and exported ones (>)"
-others=$(nm -D --defined-only "$library" | grep -vE ' T tessera_[a-z0-9_]+@@TESSERA_([0-9.]+|EXPERIMENTAL)$| A TESSERA_([0-9.]+|EXPERIMENTAL)$' || true)
-=======
-# ---- the library's names are those of the header, and nothing else
-sed -nE 's/^TESSERA_API .*\b(tessera_[a-z_]+)\(.*/\1/p' "$header" | sort >"$tmp/declared"
-[ "$(wc -l <"$tmp/declared")" -gt 50 ] || fail "the header declares only: $(cat "$tmp/declared")"
-nm -D --defined-only "$library" | sed -nE 's/^[0-9a-f]+ T (.*)@@TESSERA_1.0$/\1/p' | sort >"$tmp/exported"
-diff "$tmp/declared" "$tmp/exported" || fail "declared functions (<) and exported ones (>)"
 # The node without a promise has what the libraries of llama.h call.
 {
   sed -nE '/^TESSERA_LLAMA_API/{s/.*\b(tessera_(llama|ggml|gguf)_[a-z0-9_]+)\(.*/\1/p}' \
@@ -66,9 +58,7 @@ diff "$tmp/declared" "$tmp/exported" || fail "declared functions (<) and exporte
 [ "$(wc -l <"$tmp/declared")" -gt 200 ] || fail "api.h declares only: $(cat "$tmp/declared")"
 nm -D --defined-only "$library" | sed -nE 's/^[0-9a-f]+ T (.*)@@TESSERA_PRIVATE$/\1/p' | sort >"$tmp/exported"
 diff "$tmp/declared" "$tmp/exported" || fail "declared private functions (<) and exported ones (>)"
-others=$(nm -D --defined-only "$library" |
-  grep -vE ' T tessera_[a-z0-9_]+@@TESSERA_(1.0|PRIVATE)$| A TESSERA_(1.0|PRIVATE)$' || true)
->>>>>>> h20-ggml
+others=$(nm -D --defined-only "$library" | grep -vE ' T tessera_[a-z0-9_]+@@TESSERA_([0-9.]+|EXPERIMENTAL|PRIVATE)$| A TESSERA_([0-9.]+|EXPERIMENTAL|PRIVATE)$' || true)
 same "other exported names" "$others" ""
 version=$(sed -nE 's/^#define TESSERA_VERSION_(MAJOR|MINOR|PATCH) ([0-9]+)$/\2/p' "$header" | paste -sd.)
 newest=$(sed -nE 's/^TESSERA_([0-9.]+) .*/\1/p' "$tmp/exports.map" | tail -1)
@@ -175,12 +165,10 @@ fi
 
 # ---- Python, by ctypes
 same "chat.py" "$(python3 "$tmp/examples/chat.py" "$model" "$prompt" 24)" "$want"
-<<<<<<< HEAD
 "$tmp/prefix/bin/tessera" quantize -q "$model" "$tmp/theirs.gguf" Q8_0 2>/dev/null
 same "quantize.py" "$(python3 "$tmp/examples/quantize.py" "$model" "$tmp/ours.gguf" Q8_0)" \
   "48 tensors, $(stat -c %s "$tmp/theirs.gguf") bytes from $(stat -c %s "$model")"
 cmp "$tmp/ours.gguf" "$tmp/theirs.gguf" || fail "quantize.py: not the bytes of tessera quantize"
-=======
 # The libraries of llama.h, which find libtessera.so by their own place.
 same "libllama.so of each layout" "$(env -u LD_LIBRARY_PATH python3 "$source/tests/install/llama_library.py" "$libdir" \
   "$source/tests/llama/llama_api.h" "$model" "$prompt" 24)" "$want"
@@ -188,7 +176,6 @@ for llama in "$libdir"/tessera/llama/*/libllama.so; do
   same "other names of $llama" "$(nm -D --defined-only "$llama" | grep -vE ' T (llama_[a-z0-9_]+|_Z.*)$' || true)" ""
   same "names of $llama" "$(nm -D --defined-only "$llama" | grep -cE ' T llama_')" 241
 done
->>>>>>> h20-ggml
 # Opened and closed, and two copies at once: no thread stays, and each has names of its own.
 cp "$library" "$tmp/libcopy.so"
 same "dlopen and dlclose" "$(python3 "$source/tests/install/open_and_close.py" "$library" "$tmp/libcopy.so" "$model")" \

@@ -278,8 +278,9 @@ TEST_F(CapiMeasure, ImatrixRefusesWrongArguments) {
   tessera_imatrix_info unset{};
   EXPECT_STATUS(call(m, t, o, nullptr, &unset, error), TESSERA_INVALID_ARGUMENT, "info: size is 0");
   EXPECT_STATUS(call(m, "short", o, nullptr, nullptr, error), TESSERA_LIMIT, "two chunks of 32");
-  auto usual = made(tessera_imatrix_options_init);
-  EXPECT_STATUS(imatrix(usual, out, error), TESSERA_LIMIT, "two chunks of 512");
+  const auto usual = made(tessera_imatrix_options_init);
+  EXPECT_STATUS(tessera_imatrix_collect(m, "short", -1, o, &usual, nullptr, nullptr, nullptr, nullptr, error),
+                TESSERA_LIMIT, "two chunks of 512");
   EXPECT_STATUS(call(open_story(runtime_.get(), false).get(), t, o, nullptr, nullptr, error), TESSERA_INVALID_ARGUMENT,
                 "model: call tessera_model_load() first");
   const auto expect_refused = [&](auto&& change, const std::string& text) {

@@ -63,7 +63,7 @@ Result<> write_model(const ModelFiles& files, const convert::QuantizeOptions& op
                      const convert::QuantizePlan& plan, const std::string& to, int n_threads) {
   TESSERA_TRY(convert::require_other_files(files, plan, to));
   TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = n_threads}));
-  const auto progress = [](float) {};
+  const auto progress = [](float) { return true; };
   return convert::write_quantized(files, plan, options, to,
                                   {.threads = *threads, .cancel = nullptr, .progress = progress});
 }

@@ -293,7 +293,7 @@ TESSERA_LLAMA_API llama_context* tessera_llama_layout_create(llama_model* model,
 TESSERA_LLAMA_API uint32_t tessera_llama_layout_quantize(const char* from, const char* to,
                                                          const tessera::llama::QuantizeParams* params);
 /// Logs that a function is not built; as information only if programs have another way then.
-TESSERA_LLAMA_API void tessera_llama_layout_refuse(const char* function, const char* reason, bool is_expected);
+TESSERA_LLAMA_API void tessera_llama_layout_refuse(const char* function, bool is_expected);
 
 // ---- For C++ functions of a layout
 

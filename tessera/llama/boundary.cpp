@@ -9,7 +9,7 @@
 namespace tessera::llama {
 namespace {
 
-// The only global of this layer: llama.h has one log for a process.
+// A global: llama.h has one log for a process. The layer has one more, the devices of ggml-backend.h.
 struct LogTarget {
   std::mutex mutex;
   ggml_log_callback callback = nullptr;
@@ -74,8 +74,4 @@ void tessera_llama_log_get(ggml_log_callback* log_callback, void** user_data) {
   const std::lock_guard lock(target.mutex);
   if (log_callback != nullptr) *log_callback = target.callback;
   if (user_data != nullptr) *user_data = target.user;
-}
-
-void tessera_llama_layout_refuse(const char* function, const char* reason, bool is_expected) {
-  log_line(is_expected ? LogLevel::info : LogLevel::error, function, reason);
 }

@@ -5,6 +5,7 @@
 #include "tessera/llama/grammar_text.h"
 #include "tessera/llama/objects.h"
 #include "tessera/llama/sampler.h"
+#include "tessera/llama/trigger.h"
 #include "tessera/text/grammar/matcher.h"
 
 namespace tessera::llama {
@@ -24,8 +25,17 @@ class GrammarSampler final : public SamplerObject {
   GrammarSampler(std::shared_ptr<const text::grammar::MaskVocab> vocab, text::grammar::Matcher matcher,
                  std::shared_ptr<const Triggers> triggers)
       : vocab_(std::move(vocab)), matcher_(std::move(matcher)), triggers_(std::move(triggers)) {
-    waits_ = triggers_ != nullptr;
+    begin_search();
   }
+  GrammarSampler(const GrammarSampler& other)
+      : SamplerObject(other),
+        vocab_(other.vocab_),
+        matcher_(other.matcher_.fork()),
+        triggers_(other.triggers_),
+        searches_(other.searches_),
+        before_(other.before_),
+        waits_(other.waits_) {}
+  GrammarSampler& operator=(const GrammarSampler&) = delete;
 
   const char* name() const override { return "grammar"; }
 
@@ -48,28 +58,31 @@ class GrammarSampler final : public SamplerObject {
   void reset() override {
     matcher_.restart();
     before_.clear();
-    waits_ = triggers_ != nullptr;
+    begin_search();
   }
 
-  Result<std::unique_ptr<SamplerObject>> clone() const override {
-    auto copy = std::make_unique<GrammarSampler>(vocab_, matcher_.fork(), triggers_);
-    copy->before_ = before_;
-    copy->waits_ = waits_;
-    return copy;
-  }
+  Result<std::unique_ptr<SamplerObject>> clone() const override { return std::make_unique<GrammarSampler>(*this); }
 
  private:
+  void begin_search() {
+    searches_.clear();
+    waits_ = triggers_ != nullptr;
+    if (!waits_) return;
+    for (const TriggerPattern& pattern : triggers_->patterns) searches_.emplace_back(pattern);
+  }
+
   // The grammar begins with a trigger token, or within the text where a pattern is found.
   Result<> accept_before(llama_token token) {
     if (std::ranges::find(triggers_->tokens, token) != triggers_->tokens.end()) {
       waits_ = false;
       return accept(token);
     }
-    before_ += vocab_->token(token).text;
-    if (before_.size() > kMaxUntriggeredBytes)
+    const std::string_view more = vocab_->token(token).text;
+    if (before_.size() + more.size() > kMaxUntriggeredBytes)
       return fail(ErrorCode::limit, "grammar: {} bytes without a trigger", before_.size());
-    for (const TriggerPattern& pattern : triggers_->patterns) {
-      const std::optional<size_t> begin = pattern.find(before_);
+    before_ += more;
+    for (TriggerSearch& search : searches_) {
+      const std::optional<size_t> begin = search.read(more);
       if (!begin) continue;
       waits_ = false;
       const std::string text = std::exchange(before_, {}).substr(*begin);
@@ -82,7 +95,8 @@ class GrammarSampler final : public SamplerObject {
   std::shared_ptr<const text::grammar::MaskVocab> vocab_;
   text::grammar::Matcher matcher_;
   std::shared_ptr<const Triggers> triggers_;  // null: the grammar begins with the text
-  std::string before_;                        // the text while it waits
+  std::vector<TriggerSearch> searches_{};     // of the patterns, while it waits
+  std::string before_{};                      // the text while it waits
   bool waits_ = false;
 };
 

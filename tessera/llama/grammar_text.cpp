@@ -11,43 +11,6 @@ namespace grammar = text::grammar;
 
 constexpr std::string_view kRootRule = "root";
 
-Result<GrammarPointer> compile_regex(std::string_view pattern) {
-  auto compiled = grammar::Grammar::from_regex(pattern);
-  if (!compiled) return fail(ErrorCode::format, "trigger: {}", compiled.error().message);
-  return std::move(*compiled);
-}
-
-// The place of the first group that captures, at the outermost level.
-std::optional<size_t> first_group(std::string_view pattern) {
-  bool is_in_class = false;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    if (c == '\\')
-      ++i;
-    else if (c == '[' || c == ']')
-      is_in_class = c == '[';
-    else if (c == '(' && !is_in_class)
-      return i + 1 < pattern.size() && pattern[i + 1] == '?' ? std::nullopt : std::optional(i);
-    else if (c == '|' && !is_in_class)
-      return std::nullopt;  // the group belongs to one of several alternatives
-  }
-  return std::nullopt;
-}
-
-bool is_whole_match(const GrammarPointer& of, std::string_view text) {
-  grammar::Matcher matcher(of);
-  return matcher.accept(text) == text.size() && matcher.is_complete();
-}
-
-// Whether the text begins with a match.
-bool begins_with_match(const GrammarPointer& of, std::string_view text) {
-  grammar::Matcher matcher(of);
-  for (size_t n = 0;; ++n) {
-    if (matcher.is_complete()) return true;
-    if (n == text.size() || matcher.accept(text.substr(n, 1)) == 0) return false;
-  }
-}
-
 }  // namespace
 
 Result<GrammarPointer> compile_grammar(const llama_vocab* vocab, const char* source, const char* root) {
@@ -63,39 +26,6 @@ Result<GrammarPointer> compile_grammar(const llama_vocab* vocab, const char* sou
   auto spelled = grammar::spelled_by(*vocab->mask(), std::move(*compiled));
   if (!spelled) return fail(ErrorCode::unsupported, "grammar: {}", spelled.error().message);
   return std::move(*spelled);
-}
-
-Result<TriggerPattern> TriggerPattern::from_word(std::string_view word) {
-  if (word.empty()) return fail(ErrorCode::invalid_argument, "trigger: an empty word");
-  TriggerPattern trigger;
-  trigger.word_ = word;
-  return trigger;
-}
-
-Result<TriggerPattern> TriggerPattern::from_regex(std::string_view pattern) {
-  TriggerPattern trigger;
-  trigger.matches_whole_ = pattern.starts_with('^') && pattern.ends_with('$');
-  if (trigger.matches_whole_) pattern = pattern.substr(1, pattern.size() - 2);
-  const std::optional<size_t> group = first_group(pattern);
-  if (group) {
-    TESSERA_ASSIGN(trigger.before_, compile_regex(pattern.substr(0, *group)));
-  }
-  TESSERA_ASSIGN(trigger.from_, compile_regex(group ? pattern.substr(*group) : pattern));
-  return trigger;
-}
-
-std::optional<size_t> TriggerPattern::find(std::string_view text) const {
-  if (!word_.empty()) {
-    const size_t at = text.find(word_);
-    return at == std::string_view::npos ? std::nullopt : std::optional(at);
-  }
-  for (size_t begin = 0; begin <= text.size(); ++begin) {
-    if (before_ == nullptr && matches_whole_ && begin > 0) break;
-    if (before_ != nullptr && matches_whole_ && !is_whole_match(before_, text.substr(0, begin))) continue;
-    const std::string_view rest = text.substr(begin);
-    if (matches_whole_ ? is_whole_match(from_, rest) : begins_with_match(from_, rest)) return begin;
-  }
-  return std::nullopt;
 }
 
 }  // namespace tessera::llama

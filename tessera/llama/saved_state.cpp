@@ -71,14 +71,21 @@ Result<std::span<const std::byte>> checked_body(std::span<const std::byte> bytes
 
 }  // namespace
 
+uint64_t packed_state_bytes(size_t n_tokens, std::span<const uint64_t> sequence_bytes) {
+  uint64_t n_bytes = sizeof(StateHeader) + n_tokens * sizeof(int32_t) + sizeof(uint64_t);
+  for (const uint64_t one : sequence_bytes) n_bytes += sizeof(SequenceHeader) + one;
+  return n_bytes;
+}
+
 std::vector<std::byte> pack_state(const SavedState& state) {
-  StateHeader header{.magic = kStateMagic,
-                     .version = kStateVersion,
-                     .n_tokens = static_cast<uint32_t>(state.tokens.size()),
-                     .n_sequences = static_cast<uint32_t>(state.sequences.size()),
-                     .unused = 0,
-                     .n_bytes = sizeof(StateHeader) + state.tokens.size() * sizeof(int32_t) + sizeof(uint64_t)};
-  for (const SavedSequence& one : state.sequences) header.n_bytes += sizeof(SequenceHeader) + one.bytes.size();
+  std::vector<uint64_t> sequence_bytes;
+  for (const SavedSequence& one : state.sequences) sequence_bytes.push_back(one.bytes.size());
+  const StateHeader header{.magic = kStateMagic,
+                           .version = kStateVersion,
+                           .n_tokens = static_cast<uint32_t>(state.tokens.size()),
+                           .n_sequences = static_cast<uint32_t>(state.sequences.size()),
+                           .unused = 0,
+                           .n_bytes = packed_state_bytes(state.tokens.size(), sequence_bytes)};
   std::vector<std::byte> packed;
   packed.reserve(static_cast<size_t>(header.n_bytes));
   append_items(packed, std::span<const StateHeader>(&header, 1));

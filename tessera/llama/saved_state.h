@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct SavedState {
   std::vector<SavedSequence> sequences{};
 };
 
+/// The size of pack_state()'s result, by the sizes of its sequences.
+uint64_t packed_state_bytes(size_t n_tokens, std::span<const uint64_t> sequence_bytes);
 std::vector<std::byte> pack_state(const SavedState& state);
 /// The parts of a state, which stay in `bytes`. Errors: format (no state of ours, or damaged); unsupported (version).
 Result<SavedState> unpack_state(std::span<const std::byte> bytes);

@@ -92,8 +92,13 @@ Result<size_t> write_state(llama_context& context, std::span<const int32_t> sequ
 
 size_t state_bytes(const char* function, llama_context* ctx, std::optional<int32_t> sequence) {
   return of_context<size_t>(function, ctx, 0, [&](llama_context& of) -> Result<size_t> {
-    TESSERA_ASSIGN(const auto saved, save(of, one_or_all(of, sequence), {}));
-    return saved.size();
+    std::vector<uint64_t> sequence_bytes;
+    for (const int32_t one : one_or_all(of, sequence)) {
+      TESSERA_TRY(of.require_sequence(one));
+      if (!of.session->max_position(one)) continue;
+      TESSERA_ASSIGN(sequence_bytes.emplace_back(), of.session->state_bytes(one));
+    }
+    return packed_state_bytes(0, sequence_bytes);
   });
 }
 

@@ -63,9 +63,10 @@ bool is_shown(const text::Vocab& vocab, int32_t token, bool special) {
   return special || (type != TokenType::control && type != TokenType::unknown);
 }
 
-// Copies a result to a buffer of a program: its size, or minus its size if there is no room.
+// Copies a result to a buffer of a program: its size, or minus its size if there is no room. Error: limit.
 template <class T>
-int32_t write_result(std::span<const T> items, T* to, int32_t room) {
+Result<int32_t> write_result(std::span<const T> items, T* to, int32_t room) {
+  if (items.size() > INT32_MAX) return fail(ErrorCode::limit, "a result of {} items", items.size());
   const auto n = static_cast<int32_t>(items.size());
   if (n > std::max(room, 0) || (to == nullptr && n > 0)) return -n;
   std::ranges::copy(items, to);

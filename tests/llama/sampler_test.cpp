@@ -502,6 +502,15 @@ TEST_F(LlamaGrammar, RefusesWhatIsNoGrammar) {
   EXPECT_EQ(llama_sampler_init_grammar_lazy_patterns(vocab_, "root ::= (", "root", nullptr, 0, &token, 1), nullptr);
 }
 
+TEST_F(LlamaGrammar, BeginsWithTheNamedRule) {
+  for (const char* source : {"start ::= \"b\"", "root ::= \"a\"\nstart ::= \"b\"", "root ::= start\nstart ::= \"b\""}) {
+    const LlamaSampler sampler = own(llama_sampler_init_grammar(vocab_, source, "start"));
+    ASSERT_NE(sampler, nullptr) << log_.take();
+    EXPECT_FALSE(allows_byte(sampler.get(), 'a'));
+    EXPECT_TRUE(allows_byte(sampler.get(), 'b'));
+  }
+}
+
 TEST_F(LlamaGrammar, WaitsForATrigger) {
   const auto accept = [&](llama_sampler* sampler, const std::string& text) {
     for (const char c : text) llama_sampler_accept(sampler, byte(c));

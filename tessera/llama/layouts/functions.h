@@ -16,8 +16,6 @@ extern "C" __attribute__((weak)) const char* ggml_backend_dev_name(void* device)
 
 namespace {
 
-constexpr const char* kNoReader = "not supported: models are loaded from files by their paths";
-
 // All bytes are set, those between members as well.
 template <class T>
 T defaults_of() {
@@ -53,7 +51,7 @@ TESSERA_LAYOUT_API llama_model* llama_model_load_from_splits(const char** paths,
 }
 
 TESSERA_LAYOUT_API llama_model* llama_model_load_from_file_ptr(void* /*file*/, llama_model_params /*params*/) {
-  tessera_llama_layout_refuse("llama_model_load_from_file_ptr", kNoReader, false);
+  tessera_llama_layout_refuse("llama_model_load_from_file_ptr", false);
   return nullptr;
 }
 
@@ -61,7 +59,7 @@ TESSERA_LAYOUT_API llama_model* llama_model_init_from_user(void* /*metadata*/, v
                                                            void* /*set_tensor_data_ud*/,
                                                            llama_model_params /*params*/) {
   // node-llama-cpp asks for a model without weights before each load, and estimates its memory if there is none.
-  tessera_llama_layout_refuse("llama_model_init_from_user", kNoReader, true);
+  tessera_llama_layout_refuse("llama_model_init_from_user", true);
   return nullptr;
 }
 

@@ -6,6 +6,7 @@
 #   BUILD_DIR  folder with the programs (default: build/release, built here)
 #   CACHE_DIR  folder for the models and llama.cpp (default: build/bench)
 #   TESTS      regular expression that selects rows of the table below: TESTS='Q8_0' vs_llamacpp.sh
+#   THROUGH    libllama: tessera is called through its libllama.so, by the program that calls llama.cpp's
 set -euo pipefail
 rounds=${1:-3}
 tests=${TESTS:-.}
@@ -15,7 +16,7 @@ cache=$(realpath -m "${CACHE_DIR:-build/bench}")
 if [ -z "${BUILD_DIR:-}" ]; then
   BUILD_DIR=build/release
   cmake --preset release >&2
-  cmake --build "$BUILD_DIR" --target tessera >&2
+  cmake --build "$BUILD_DIR" --target tessera ${THROUGH:+tessera_libllama_v0_5 tessera_libggml} >&2
 fi
 mkdir -p "$cache"
 
@@ -43,11 +44,17 @@ peer=$cache/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
 ours() {
   "$BUILD_DIR/bin/tessera" bench -q -m "$1" -p "$2" -n "$3" -t "$4" -r 1 -o jsonl | sed 's/.*"avg_ts":\([0-9.e+]*\).*/\1/'
 }
-theirs() {
+libllama() {  # FOLDER MODEL N_PROMPT N_GEN THREADS
   local field=2
-  [ "$2" -gt 0 ] || field=5
-  "$cache/peer_bench" "$peer" "$1" "$2" "$3" "$4" 1 2>/dev/null | awk -v field=$field '/^pp/ {print $field}'
+  [ "$3" -gt 0 ] || field=5
+  "$cache/peer_bench" "$@" 1 2>/dev/null | awk -v field=$field '/^pp/ {print $field}'
 }
+theirs() { libllama "$peer" "$@"; }
+case ${THROUGH:-} in
+  '') ;;
+  libllama) ours() { libllama "$(realpath "$BUILD_DIR")/lib/tessera/llama/0.5/ggml" "$@"; } ;;
+  *) echo "error: THROUGH: want libllama, got $THROUGH" >&2 && exit 2 ;;
+esac
 median() { sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
 
 compare() {

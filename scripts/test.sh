@@ -89,10 +89,14 @@ slow_check() {
       test_folders tsan server
       ;;
     threads-library)
-      test_folders tsan capi
+      test_folders tsan capi llama
       ;;
     page)
       (cd tessera/server/page/source && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm test)
+      ;;
+    llama-node)
+      build release
+      tests/install/llama_node_test.sh build/release build/npm
       ;;
     ten-megabytes)
       build release test_text_slow

@@ -25,8 +25,8 @@ class TriggerPattern {
 
   std::shared_ptr<const text::grammar::Grammar> before_;  // of the text in front of the first group; null: none
   std::shared_ptr<const text::grammar::Grammar> from_;    // of the text from the group on
-  bool begins_anywhere_ = true;                            // no '^' at the start
-  bool ends_anywhere_ = true;                              // no '$' at the end
+  bool begins_anywhere_ = true;                           // no '^' at the start
+  bool ends_anywhere_ = true;                             // no '$' at the end
 };
 
 /// Searches for a pattern. Each byte is read once.

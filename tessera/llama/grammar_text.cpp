@@ -78,7 +78,9 @@ Result<TriggerPattern> TriggerPattern::from_regex(std::string_view pattern) {
   if (trigger.matches_whole_) pattern = pattern.substr(1, pattern.size() - 2);
   const std::optional<size_t> group = first_group(pattern);
   if (group) {
-    TESSERA_ASSIGN(trigger.before_, compile_regex(pattern.substr(0, *group)));
+    std::string before(trigger.matches_whole_ ? "" : "[\\s\\S]*");
+    before += pattern.substr(0, *group);
+    TESSERA_ASSIGN(trigger.before_, compile_regex(before));
   }
   TESSERA_ASSIGN(trigger.from_, compile_regex(group ? pattern.substr(*group) : pattern));
   return trigger;
@@ -89,13 +91,26 @@ std::optional<size_t> TriggerPattern::find(std::string_view text) const {
     const size_t at = text.find(word_);
     return at == std::string_view::npos ? std::nullopt : std::optional(at);
   }
-  for (size_t begin = 0; begin <= text.size(); ++begin) {
-    if (before_ == nullptr && matches_whole_ && begin > 0) break;
-    if (before_ != nullptr && matches_whole_ && !is_whole_match(before_, text.substr(0, begin))) continue;
-    const std::string_view rest = text.substr(begin);
-    if (matches_whole_ ? is_whole_match(from_, rest) : begins_with_match(from_, rest)) return begin;
-  }
+  if (before_ != nullptr) return find_group(text);
+  for (size_t begin = 0; begin <= (matches_whole_ ? 0 : text.size()); ++begin)
+    if (fits_rest(text.substr(begin))) return begin;
   return std::nullopt;
+}
+
+bool TriggerPattern::fits_rest(std::string_view rest) const {
+  return matches_whole_ ? is_whole_match(from_, rest) : begins_with_match(from_, rest);
+}
+
+// One pass over the text: the part before the group may end at several places. Bytes that are no text begin it anew.
+std::optional<size_t> TriggerPattern::find_group(std::string_view text) const {
+  grammar::Matcher before(before_);
+  for (size_t at = 0;; ++at) {
+    if (before.is_complete() && fits_rest(text.substr(at))) return at;
+    if (at == text.size()) return std::nullopt;
+    if (before.accept(text.substr(at, 1)) != 0) continue;
+    if (matches_whole_) return std::nullopt;
+    before.restart();
+  }
 }
 
 }  // namespace tessera::llama

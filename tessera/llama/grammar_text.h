@@ -29,8 +29,11 @@ class TriggerPattern {
   std::optional<size_t> find(std::string_view text) const;
 
  private:
+  std::optional<size_t> find_group(std::string_view text) const;
+  bool fits_rest(std::string_view rest) const;
+
   bool matches_whole_ = false;  // the pattern is anchored at both ends
-  GrammarPointer before_;       // the part in front of the first group; null: none
+  GrammarPointer before_;       // any text, if it is not anchored, and the part in front of the first group; null: none
   GrammarPointer from_;         // the rest
   std::string word_;            // instead of all these
 };

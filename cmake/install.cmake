@@ -66,7 +66,10 @@ if(TESSERA_BUILD_TESTS AND TARGET tessera_pages AND NOT TESSERA_SANITIZE)
     add_test(NAME install.library COMMAND ${PROJECT_SOURCE_DIR}/tests/install/library_test.sh ${CMAKE_BINARY_DIR})
     add_test(NAME install.abi COMMAND ${PROJECT_SOURCE_DIR}/tests/install/abi_test.sh)
     add_test(NAME install.ggml COMMAND ${PROJECT_SOURCE_DIR}/tests/install/ggml_test.sh ${CMAKE_BINARY_DIR})
-    set_tests_properties(install.library install.abi install.ggml PROPERTIES LABELS fast TIMEOUT 600)
+    add_test(NAME install.llama_program
+      COMMAND ${PROJECT_SOURCE_DIR}/tests/install/llama_program_test.sh ${CMAKE_BINARY_DIR})
+    set_tests_properties(install.library install.abi install.ggml install.llama_program PROPERTIES LABELS fast
+      TIMEOUT 600)
   endif()
   if(NOT TESSERA_PORTABLE)  # the program needs fmt and libstdc++, and the check must name one of them
     set_tests_properties(install.portable PROPERTIES PASS_REGULAR_EXPRESSION "error: .*tessera: needs lib")

@@ -9,10 +9,15 @@
 namespace tessera::llama {
 namespace {
 
+// The log of programs that have none.
+void write_to_stderr(int level, const char* text, void* /*user*/) {
+  if (level > static_cast<int>(LogLevel::debug)) std::fputs(text, stderr);
+}
+
 // A global: llama.h has one log for a process. The layer has one more, the devices of ggml-backend.h.
 struct LogTarget {
   std::mutex mutex;
-  ggml_log_callback callback = nullptr;
+  ggml_log_callback callback = write_to_stderr;
   void* user = nullptr;
 };
 
@@ -34,10 +39,7 @@ void log_line(LogLevel level, std::string_view function, std::string_view text) 
   const ggml_log_callback callback = target.callback;
   void* const user = target.user;
   lock.unlock();
-  if (callback != nullptr)
-    callback(static_cast<int>(level), line.c_str(), user);
-  else if (level > LogLevel::debug)
-    std::fputs(line.c_str(), stderr);
+  callback(static_cast<int>(level), line.c_str(), user);
 } catch (...) {
   // The line is lost: there is no memory for it.
   return;
@@ -65,7 +67,7 @@ using namespace tessera::llama;
 void tessera_llama_log_set(ggml_log_callback log_callback, void* user_data) {
   LogTarget& target = log_target();
   const std::lock_guard lock(target.mutex);
-  target.callback = log_callback;
+  target.callback = log_callback == nullptr ? write_to_stderr : log_callback;
   target.user = user_data;
 }
 

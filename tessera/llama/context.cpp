@@ -27,8 +27,8 @@ Result<> require_known(const ModelInfo& info, const ContextParams& params) {
   if (params.ctx_type != 0)
     return fail(ErrorCode::unsupported, "ctx_type: {}, want 0: prediction of several tokens is not supported",
                 params.ctx_type);
-  if (params.n_seq_max < 1 || params.n_seq_max > tessera_llama_max_parallel_sequences())
-    return fail(ErrorCode::invalid_argument, "n_seq_max: {}, want 1 to {}", params.n_seq_max,
+  if (params.n_seq_max > tessera_llama_max_parallel_sequences())
+    return fail(ErrorCode::invalid_argument, "n_seq_max: {}, want {} or fewer", params.n_seq_max,
                 tessera_llama_max_parallel_sequences());
   if (params.pooling_type < -1 || params.pooling_type >= nn::kNPoolings)
     return fail(ErrorCode::invalid_argument, "pooling_type: {}, want -1 to {}", params.pooling_type,
@@ -105,6 +105,7 @@ Result<llama_context*> create_context(llama_model& model, const ContextParams& p
   if (!model.engine->is_loaded()) return fail(ErrorCode::invalid_argument, "model: its weights are not loaded");
   auto context = std::make_unique<llama_context>(model.shared_from_this());
   context->params = params;
+  context->params.n_seq_max = std::max(params.n_seq_max, 1u);
   TESSERA_TRY(require_known(*model.info(), params));
   if (!model.info()->has_logits) context->params.embeddings = true;
   TESSERA_TRY(set_sizes(*context));

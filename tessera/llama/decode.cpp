@@ -241,7 +241,7 @@ class AbortWatch {
 
 void count_time(llama_context& context, int64_t begin_us, int32_t n_tokens) {
   Timing& timing = context.timing;
-  const int64_t us = tessera_llama_time_us() - begin_us;
+  const int64_t us = context.params.no_perf ? 0 : tessera_llama_time_us() - begin_us;
   (n_tokens > 1 ? timing.prompt_us : timing.token_us) += us;
   (n_tokens > 1 ? timing.n_prompt : timing.n_tokens) += n_tokens;
 }

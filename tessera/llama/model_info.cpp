@@ -166,15 +166,13 @@ int32_t tessera_llama_model_ftype(const llama_model* model) {
 }
 
 uint64_t tessera_llama_model_size(const llama_model* model) {
-  return of_model<uint64_t>("llama_model_size", model, 0, [](const llama_model& of) -> uint64_t {
-    return of.info() == nullptr ? 0 : of.files().n_tensor_bytes();
-  });
+  return of_model<uint64_t>("llama_model_size", model, 0,
+                            [](const llama_model& of) { return of.files().n_tensor_bytes(); });
 }
 
 uint64_t tessera_llama_model_n_params(const llama_model* model) {
-  return of_model<uint64_t>("llama_model_n_params", model, 0, [](const llama_model& of) -> uint64_t {
-    return of.info() == nullptr ? 0 : count_parameters(of.files());
-  });
+  return of_model<uint64_t>("llama_model_n_params", model, 0,
+                            [](const llama_model& of) { return count_parameters(of.files()); });
 }
 
 bool tessera_llama_model_has_encoder(const llama_model* model) {

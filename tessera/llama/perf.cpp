@@ -1,6 +1,8 @@
 // llama.h: times.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tessera/llama/context.h"
 
 using namespace tessera;
@@ -10,14 +12,15 @@ namespace {
 
 double to_ms(int64_t us) { return static_cast<double>(us) * 1e-3; }
 
+// Programs divide by the counts, so they are 1 or more.
 llama_perf_context_data times_of(const llama_context& context) {
   const Timing& timing = context.timing;
   return {.t_start_ms = to_ms(timing.start_us),
           .t_load_ms = to_ms(context.model->load_us),
           .t_p_eval_ms = to_ms(timing.prompt_us),
           .t_eval_ms = to_ms(timing.token_us),
-          .n_p_eval = timing.n_prompt,
-          .n_eval = timing.n_tokens,
+          .n_p_eval = std::max(timing.n_prompt, 1),
+          .n_eval = std::max(timing.n_tokens, 1),
           .n_reused = 0};
 }
 

@@ -28,17 +28,27 @@ Result<SequenceBytes> save_sequences(llama_context& context, std::span<const int
   return saved;
 }
 
-Result<> restore_sequences(llama_context& context, std::span<const int32_t> sequences,
-                           const std::map<int32_t, std::span<const std::byte>>& saved) {
-  for (const int32_t sequence : sequences) {
-    const auto found = saved.find(sequence);
-    if (found == saved.end()) {
-      TESSERA_TRY(context.session->remove(sequence, 0, INT32_MAX));
-    } else {
-      TESSERA_TRY(context.session->restore_state(sequence, found->second));
-    }
-  }
+Result<> empty_sequences(llama_context& context, std::span<const int32_t> sequences) {
+  for (const int32_t sequence : sequences) TESSERA_TRY(context.session->remove(sequence, 0, INT32_MAX));
   return {};
+}
+
+Result<> restore_sequences(llama_context& context, std::span<const SavedSequence> saved) {
+  for (const SavedSequence& one : saved) TESSERA_TRY(context.session->restore_state(one.sequence, one.bytes));
+  return {};
+}
+
+// Replaces sequences by saved ones, which are some of them. After an error they are as they were.
+Result<> replace_sequences(llama_context& context, std::span<const int32_t> sequences,
+                           std::span<const SavedSequence> saved) {
+  if (sequences.size() == 1 && saved.size() == 1) return restore_sequences(context, saved);
+  TESSERA_ASSIGN(const SequenceBytes before, save_sequences(context, sequences));
+  TESSERA_TRY(empty_sequences(context, sequences));
+  Result<> restored = restore_sequences(context, saved);
+  if (restored) return restored;
+  TESSERA_TRY(empty_sequences(context, sequences));
+  for (const auto& [sequence, bytes] : before) TESSERA_TRY(context.session->restore_state(sequence, bytes));
+  return restored;
 }
 
 Result<std::vector<std::byte>> save(llama_context& context, std::span<const int32_t> sequences,
@@ -49,28 +59,16 @@ Result<std::vector<std::byte>> save(llama_context& context, std::span<const int3
   return pack_state(state);
 }
 
-// Replaces these sequences by those of a state. After an error they are empty, as programs expect: node-llama-cpp
-// begins at position 0 after a state that was refused.
-Result<> restore(llama_context& context, std::span<const int32_t> sequences, std::span<const std::byte> packed,
-                 std::vector<int32_t>* tokens = nullptr) {
+// Replaces these sequences by those of a state. After an error they are as they were.
+Result<> restore(llama_context& context, std::span<const int32_t> sequences, SavedState& state) {
   for (const int32_t sequence : sequences) TESSERA_TRY(context.require_sequence(sequence));
-  Result<> restored = [&]() -> Result<> {
-    TESSERA_ASSIGN(SavedState state, unpack_state(packed));
-    if (sequences.size() == 1 && state.sequences.size() > 1)
+  if (sequences.size() == 1) {
+    if (state.sequences.size() > 1)
       return fail(ErrorCode::mismatch, "a state of {} sequences, want one", state.sequences.size());
-    std::map<int32_t, std::span<const std::byte>> saved;
-    for (const SavedSequence& one : state.sequences) {
-      const int32_t to = sequences.size() == 1 ? sequences.front() : one.sequence;
-      TESSERA_TRY(context.require_sequence(to));
-      saved[to] = one.bytes;
-    }
-    TESSERA_TRY(restore_sequences(context, sequences, saved));
-    if (tokens != nullptr) *tokens = std::move(state.tokens);
-    return {};
-  }();
-  if (!restored)
-    for (const int32_t sequence : sequences) TESSERA_TRY(context.session->remove(sequence, 0, INT32_MAX));
-  return restored;
+    for (SavedSequence& one : state.sequences) one.sequence = sequences.front();
+  }
+  for (const SavedSequence& one : state.sequences) TESSERA_TRY(context.require_sequence(one.sequence));
+  return replace_sequences(context, sequences, state.sequences);
 }
 
 std::vector<int32_t> one_or_all(const llama_context& context, std::optional<int32_t> sequence) {
@@ -112,7 +110,8 @@ size_t set_state(const char* function, llama_context* ctx, std::optional<int32_t
   return of_context<size_t>(function, ctx, 0, [&](llama_context& of) -> Result<size_t> {
     if (from == nullptr) return fail(ErrorCode::invalid_argument, "src: is NULL");
     const auto bytes = std::as_bytes(std::span(from, size));
-    TESSERA_TRY(restore(of, one_or_all(of, sequence), bytes));
+    TESSERA_ASSIGN(SavedState state, unpack_state(bytes));
+    TESSERA_TRY(restore(of, one_or_all(of, sequence), state));
     return claimed_state_bytes(bytes.data());
   });
 }
@@ -136,21 +135,23 @@ struct TokenRoom {
   size_t* n_written;
 };
 
+// A single sequence is empty after a state that was refused: node-llama-cpp then goes on at position 0.
 Result<size_t> load_file(llama_context& context, std::optional<int32_t> sequence, const char* path,
                          const TokenRoom& room) {
   TESSERA_ASSIGN(const std::string_view name, read_text(path, "path"));
   TESSERA_ASSIGN(const std::string file, read_file(std::string(name), kMaxStateFileBytes));
-  std::vector<int32_t> tokens;
-  const auto sequences = one_or_all(context, sequence);
-  if (auto restored = restore(context, sequences, std::as_bytes(std::span(file)), &tokens); !restored)
-    return forward_error(restored, name);
-  if (tokens.size() > room.n || (room.tokens == nullptr && !tokens.empty())) {
-    for (const int32_t one : sequences) TESSERA_TRY(context.session->remove(one, 0, INT32_MAX));
-    return fail(ErrorCode::limit, "{}: {} tokens, room is for {}", name, tokens.size(), room.n);
-  }
-  std::ranges::copy(tokens, room.tokens);
-  if (room.n_written != nullptr) *room.n_written = tokens.size();
-  return file.size();
+  Result<> restored = [&]() -> Result<> {
+    TESSERA_ASSIGN(SavedState state, unpack_state(std::as_bytes(std::span(file))));
+    if (state.tokens.size() > room.n || (room.tokens == nullptr && !state.tokens.empty()))
+      return fail(ErrorCode::limit, "{} tokens, room is for {}", state.tokens.size(), room.n);
+    TESSERA_TRY(restore(context, one_or_all(context, sequence), state));
+    std::ranges::copy(state.tokens, room.tokens);
+    if (room.n_written != nullptr) *room.n_written = state.tokens.size();
+    return {};
+  }();
+  if (restored) return file.size();
+  if (sequence && context.require_sequence(*sequence)) TESSERA_TRY(empty_sequences(context, std::span(&*sequence, 1)));
+  return forward_error(restored, name);
 }
 
 }  // namespace

@@ -43,14 +43,14 @@ TEST_F(LlamaContextTest, RoundsItsSizes) {
   };
   const Case cases[] = {{1, 1, false, 256, 256},   {256, 1, false, 256, 256},  {257, 1, false, 512, 512},
                         {512, 2, false, 512, 256}, {600, 2, false, 1024, 512}, {600, 2, true, 768, 768},
-                        {0, 1, false, 2048, 2048}, {512, 3, false, 768, 256}};
+                        {0, 1, false, 2048, 2048}, {512, 3, false, 768, 256},  {256, 0, false, 256, 256}};
   for (const Case& one : cases) {
     llama_context_params params = small_context(one.n_ctx, one.n_seq_max);
     params.kv_unified = one.unified;
     const LlamaContext context = create_llama(model_.get(), params);
     EXPECT_EQ(llama_n_ctx(context.get()), one.total) << one.n_ctx << " " << one.n_seq_max;
     EXPECT_EQ(llama_n_ctx_seq(context.get()), one.of_sequence) << one.n_ctx << " " << one.n_seq_max;
-    EXPECT_EQ(llama_n_seq_max(context.get()), one.n_seq_max);
+    EXPECT_EQ(llama_n_seq_max(context.get()), std::max(one.n_seq_max, 1u));
   }
   llama_context_params params = small_context(512);
   params.n_batch = 100;
@@ -84,8 +84,7 @@ TEST_F(LlamaContextTest, RefusesParametersThatWouldChangeResults) {
   refused([](auto& params) { params.cb_eval = not_a_handle(); }, "cb_eval: ");
   refused([](auto& params) { params.n_samplers = 1; }, "samplers: ");
   refused([](auto& params) { params.ctx_type = 1; }, "ctx_type: 1");
-  refused([](auto& params) { params.n_seq_max = 0; }, "n_seq_max: 0, want 1 to 256");
-  refused([](auto& params) { params.n_seq_max = 257; }, "n_seq_max: 257");
+  refused([](auto& params) { params.n_seq_max = 257; }, "n_seq_max: 257, want 256 or fewer");
   refused([](auto& params) { params.pooling_type = 5; }, "pooling_type: 5, want -1 to 4");
   refused([](auto& params) { params.pooling_type = -2; }, "pooling_type: -2");
   refused([](auto& params) { params.pooling_type = 4; }, "pooling_type: 4: the model has no rank head");
@@ -422,7 +421,13 @@ TEST_F(LlamaContextTest, HasCachesOfOtherTypes) {
 
 TEST_F(LlamaContextTest, CountsTokensAndTime) {
   LogLines log;
-  const LlamaContext context = create_llama(model_.get());
+  llama_context_params params = small_context();
+  const LlamaContext counting = create_llama(model_.get(), params);
+  ASSERT_EQ(decode_all(counting.get(), tokens_), 0);
+  EXPECT_EQ(llama_perf_context(counting.get()).n_p_eval, static_cast<int32_t>(tokens_.size()));
+  EXPECT_EQ(llama_perf_context(counting.get()).t_p_eval_ms, 0);
+  params.no_perf = false;
+  const LlamaContext context = create_llama(model_.get(), params);
   ASSERT_EQ(decode_all(context.get(), tokens_), 0);
   ASSERT_EQ(decode_all(context.get(), {5}), 0);
   ASSERT_EQ(decode_all(context.get(), {6}), 0);
@@ -437,7 +442,8 @@ TEST_F(LlamaContextTest, CountsTokensAndTime) {
   EXPECT_NE(log.take().find("generation"), std::string::npos);
   llama_perf_context_reset(context.get());
   times = llama_perf_context(context.get());
-  EXPECT_EQ(times.n_p_eval + times.n_eval, 0);
+  EXPECT_EQ(times.n_p_eval, 1);  // programs divide by them
+  EXPECT_EQ(times.n_eval, 1);
   EXPECT_EQ(times.t_p_eval_ms + times.t_eval_ms, 0);
 }
 

@@ -129,7 +129,11 @@ TEST(LlamaLibrary, ReturnsItsLogFunction) {
     llama_log_get(nullptr, nullptr);
   }
   llama_log_get(&callback, &user);
-  EXPECT_EQ(callback, nullptr);
+  EXPECT_EQ(user, nullptr);
+  ASSERT_NE(callback, nullptr);  // programs call it
+  ::testing::internal::CaptureStderr();
+  for (const int level : {1, 2, 4}) callback(level, std::to_string(level).c_str(), user);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "24");
 }
 
 TEST(LlamaLibrary, WritesToStderrWithoutALogFunction) {

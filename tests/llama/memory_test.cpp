@@ -152,23 +152,54 @@ TEST_F(LlamaMemory, RestoresASequenceFromMemory) {
   EXPECT_EQ(llama_state_seq_set_data(context_.get(), state.data(), size, 3), 0u);
 }
 
-// Programs begin anew after a state that was refused, so nothing stays of the sequence.
-TEST_F(LlamaMemory, EmptiesSequencesWhoseStatesAreDamaged) {
+TEST_F(LlamaMemory, KeepsSequencesWhenStatesAreDamaged) {
   const size_t size = llama_state_seq_get_size(context_.get(), 0);
   std::vector<uint8_t> state(size);
   ASSERT_EQ(llama_state_seq_get_data(context_.get(), state.data(), size, 0), size);
+  ASSERT_EQ(decode_all(context_.get(), {300}), 0);
   for (size_t n = 0; n < size; n += 41) {
     EXPECT_EQ(llama_state_seq_set_data(context_.get(), state.data(), n, 0), 0u) << n;
     EXPECT_NE(log_.take().find("llama_state_seq_set_data: state: "), std::string::npos);
   }
-  EXPECT_EQ(range(0), Range(-1, -1));
-  for (size_t at = 0; at < size; at += 37) {
-    std::vector<uint8_t> damaged = state;
-    damaged[at] ^= 1;
-    EXPECT_EQ(llama_state_seq_set_data(context_.get(), damaged.data(), size, 0), 0u) << at;
+  for (size_t at = 0; at < size; ++at) {
+    state[at] ^= 1;
+    ASSERT_EQ(llama_state_seq_set_data(context_.get(), state.data(), size, 0), 0u) << at;
+    state[at] ^= 1;
   }
+  EXPECT_EQ(range(0), Range(0, last_ + 1));
+  const auto want = next_row(0, 301);
   EXPECT_EQ(llama_state_seq_set_data(context_.get(), state.data(), size, 0), size);
   EXPECT_EQ(range(0), Range(0, last_));
+  ASSERT_EQ(decode_all(context_.get(), {300}), 0);
+  EXPECT_EQ(next_row(0, 301), want);
+}
+
+// A whole state whose second sequence has no room: what was restored before it is taken back.
+TEST_F(LlamaMemory, KeepsAllSequencesWhenAStateHasNoRoom) {
+  const LlamaContext large = create_llama(model_.get(), small_context(1536, 3));
+  for (int32_t sequence = 0; sequence < 2; ++sequence) {
+    LlamaTokens batch;
+    for (int32_t i = 0; i < 200; ++i) batch.add(300 + sequence, i, {sequence}, false);
+    ASSERT_EQ(llama_decode(large.get(), batch.batch()), 0);
+  }
+  std::vector<uint8_t> state(llama_state_get_size(large.get()));
+  ASSERT_EQ(llama_state_get_data(large.get(), state.data(), state.size()), state.size());
+  llama_context_params params = small_context(256, 3);
+  params.kv_unified = true;
+  context_ = create_llama(model_.get(), params);
+  memory_ = llama_get_memory(context_.get());
+  ASSERT_EQ(decode_all(context_.get(), tokens_), 0);
+  llama_memory_seq_cp(memory_, 0, 2, 0, 3);
+  EXPECT_EQ(llama_state_set_data(context_.get(), state.data(), state.size()), 0u);
+  EXPECT_NE(log_.take().find("llama_state_set_data: "), std::string::npos);
+  EXPECT_EQ(range(0), Range(0, last_));
+  EXPECT_EQ(range(1), Range(-1, -1));
+  EXPECT_EQ(range(2), Range(0, 2));
+  const auto found = next_row(0);
+  context_ = create_llama(model_.get());
+  memory_ = llama_get_memory(context_.get());
+  ASSERT_EQ(decode_all(context_.get(), tokens_), 0);
+  EXPECT_EQ(found, next_row(0));
 }
 
 TEST_F(LlamaMemory, RestoresAllSequences) {
@@ -192,7 +223,10 @@ TEST_F(LlamaMemory, RestoresAllSequences) {
   EXPECT_EQ(llama_memory_seq_pos_max(memory, 2), 2);
   // More sequences than the context has, or than a call takes.
   const LlamaContext small = create_llama(model_.get(), small_context(256, 1));
+  ASSERT_EQ(decode_all(small.get(), tokens_), 0);
   EXPECT_EQ(llama_state_set_data(small.get(), state.data(), size), 0u);
+  EXPECT_NE(log_.take().find("a state of 2 sequences, want one"), std::string::npos);
+  EXPECT_EQ(llama_memory_seq_pos_max(llama_get_memory(small.get()), 0), last_);
   EXPECT_EQ(llama_state_seq_set_data(other.get(), state.data(), size, 1), 0u);
   EXPECT_NE(log_.take().find("a state of 2 sequences, want one"), std::string::npos);
   std::vector<uint8_t> zeros(64);
@@ -207,8 +241,10 @@ TEST_F(LlamaMemory, RefusesStatesOfOtherModels) {
   ASSERT_EQ(llama_state_seq_get_data(context_.get(), state.data(), size, 0), size);
   const LlamaModel model = load_llama(arch_model("llama-dense"));
   const LlamaContext other = create_llama(model.get());
+  ASSERT_EQ(decode_all(other.get(), {1, 2}), 0);
   EXPECT_EQ(llama_state_seq_set_data(other.get(), state.data(), size, 0), 0u);
   EXPECT_NE(log_.take(), "");
+  EXPECT_EQ(llama_memory_seq_pos_max(llama_get_memory(other.get()), 0), 1);
 }
 
 TEST_F(LlamaMemory, RestoresFromFiles) {
@@ -225,6 +261,8 @@ TEST_F(LlamaMemory, RestoresFromFiles) {
   EXPECT_EQ(llama_state_seq_load_file(context_.get(), path.c_str(), 1, tokens.data(), n - 1, &n), 0u);
   EXPECT_NE(log_.take().find("tokens, room is for "), std::string::npos);
   EXPECT_EQ(range(1), Range(-1, -1));
+  EXPECT_EQ(llama_state_seq_load_file(context_.get(), path.c_str(), 3, tokens.data(), 100, &n), 0u);
+  EXPECT_NE(log_.take().find("sequence 3, want 0 to 2"), std::string::npos);
   EXPECT_EQ(llama_state_seq_load_file(context_.get(), path.c_str(), 1, nullptr, 100, &n), 0u);
   EXPECT_EQ(llama_state_seq_load_file(context_.get(), "/no/such/file", 1, tokens.data(), 100, &n), 0u);
   EXPECT_EQ(llama_state_seq_load_file(context_.get(), nullptr, 1, tokens.data(), 100, &n), 0u);
@@ -247,6 +285,8 @@ TEST_F(LlamaMemory, RestoresAllSequencesFromFiles) {
   EXPECT_TRUE(llama_load_session_file(context_.get(), path.c_str(), tokens.data(), tokens.size(), &n));
   EXPECT_EQ(log_.take(), "");
   EXPECT_FALSE(llama_state_load_file(context_.get(), path.c_str(), tokens.data(), 1, &n));
+  EXPECT_NE(log_.take().find(path + ": 7 tokens, room is for 1"), std::string::npos);
+  EXPECT_EQ(range(0), Range(0, last_));
   EXPECT_FALSE(llama_state_load_file(context_.get(), nullptr, tokens.data(), 1, &n));
   EXPECT_FALSE(llama_state_save_file(context_.get(), nullptr, nullptr, 0));
 }

@@ -97,6 +97,7 @@ slow_check() {
     llama-node)
       build release
       tests/install/llama_node_test.sh build/release build/npm
+      tests/install/llama_program_test.sh build/release build/npm/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
       ;;
     ten-megabytes)
       build release test_text_slow

@@ -1,17 +1,7 @@
 #!/usr/bin/env bash
 # The ABI of the library: the header is compared with the baseline, and the comparison itself is tested on changed
 # headers. Also tests what else is made of the header: the version script (cmake/exports.cmake) and the man pages.
-set -euo pipefail
-export LC_ALL=C
-source=$(realpath "$(dirname "$0")/../..")
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-n_failures=0
-
-fail() {
-  echo "FAILED: $*" >&2
-  n_failures=$((n_failures + 1))
-}
+. "$(dirname "$0")/common.sh"
 
 # ---- the version script of a header
 cat >"$tmp/made.h" <<'EOF'
@@ -116,5 +106,4 @@ else
   refuses "a function of a later version" tessera_cancel_is_set 's,^/\* A. (1 after tessera_cancel_set),/* A. Since 1.1. \1,'
 fi
 
-[ $n_failures -eq 0 ] || exit 1
-echo "the version script, the man pages and the ABI are as they should be"
+finish "the version script, the man pages and the ABI are as they should be"

@@ -1,22 +1,10 @@
 #!/usr/bin/env bash
 # libggml as programs find it: ggml_test.sh BUILD_DIR
 # Installs to a temporary prefix, and opens the libraries of each layout from there.
-set -euo pipefail
-export LC_ALL=C
+. "$(dirname "$0")/common.sh"
 build=$(realpath "$1")
-source=$(realpath "$(dirname "$0")/../..")
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-n_failures=0
 
-fail() {
-  echo "FAILED: $*" >&2
-  n_failures=$((n_failures + 1))
-}
-
-# The installation is moved after it was made, so no file may name the prefix.
-cmake --install "$build" --prefix "$tmp/first" >/dev/null
-mv "$tmp/first" "$tmp/prefix"
+install_and_move "$build"
 llama=$(dirname "$(find "$tmp/prefix" -path '*/tessera/llama/ggml')")
 ggml=$llama/ggml/libggml.so
 
@@ -46,5 +34,4 @@ for library in "$llama"/*/libllama.so; do
   [ "$got" = "$folder/ggml" ] || fail "$layout: tessera llama-path: '$got'"
 done
 
-[ $n_failures -eq 0 ] || exit 1
-echo "libggml is as it should be in each layout"
+finish "libggml is as it should be in each layout"

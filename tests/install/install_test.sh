@@ -1,18 +1,8 @@
 #!/usr/bin/env bash
 # What "cmake --install" puts in place, and what the program says of its version: install_test.sh BUILD_DIR
 # The list of files is exact: a new one must be named here, and in docs/install.md.
-set -euo pipefail
-export LC_ALL=C
+. "$(dirname "$0")/common.sh"
 build=$(realpath "$1")
-source=$(realpath "$(dirname "$0")/../..")
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-n_failures=0
-
-fail() {
-  echo "FAILED: $*" >&2
-  n_failures=$((n_failures + 1))
-}
 
 # What readers of man pages complain about. Style messages are matters of taste, and a date would change with every
 # build.
@@ -30,10 +20,6 @@ check() {
 # check_if_present NAME TOOL ARG...: likewise, where the tool is installed.
 check_if_present() {
   if command -v "$2" >/dev/null; then check "$@"; else echo "skipped: $1: no $2"; fi
-}
-
-same() {
-  [ "$2" = "$3" ] || fail "$1: got '$2', want '$3'"
 }
 
 # ---- the list of files
@@ -165,5 +151,4 @@ else
   echo "skipped: commits: no git"
 fi
 
-[ $n_failures -eq 0 ] || exit 1
-echo "installed files, man pages, completions and version are as they should be"
+finish "installed files, man pages, completions and version are as they should be"

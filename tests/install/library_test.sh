@@ -1,26 +1,10 @@
 #!/usr/bin/env bash
 # The library as programs find it: library_test.sh BUILD_DIR
 # Installs to a temporary prefix, and builds and runs the examples from there, by pkg-config and by CMake.
-set -euo pipefail
-export LC_ALL=C
+. "$(dirname "$0")/common.sh"
 build=$(realpath "$1")
-source=$(realpath "$(dirname "$0")/../..")
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-n_failures=0
 
-fail() {
-  echo "FAILED: $*" >&2
-  n_failures=$((n_failures + 1))
-}
-
-same() {
-  [ "$2" = "$3" ] || fail "$1: got '$2', want '$3'"
-}
-
-# The installation is moved after it was made, so no file may name the prefix.
-cmake --install "$build" --prefix "$tmp/first" >/dev/null
-mv "$tmp/first" "$tmp/prefix"
+install_and_move "$build"
 header=$tmp/prefix/include/tessera/tessera.h
 experimental=$tmp/prefix/include/tessera/tessera_experimental.h
 config=$(dirname "$(find "$tmp/prefix" -name tessera-config.cmake)")
@@ -181,5 +165,4 @@ cp "$library" "$tmp/libcopy.so"
 same "dlopen and dlclose" "$(python3 "$source/tests/install/open_and_close.py" "$library" "$tmp/libcopy.so" "$model")" \
   $'100 times, 1 thread\nnothing is kept'
 
-[ $n_failures -eq 0 ] || exit 1
-echo "the header, the library, pkg-config, CMake and the examples are as they should be"
+finish "the header, the library, pkg-config, CMake and the examples are as they should be"

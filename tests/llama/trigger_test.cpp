@@ -43,6 +43,9 @@ TEST(TriggerSearch, FindsAWordAnywhere) {
 TEST(TriggerSearch, BeginsWithTheFirstGroup) {
   EXPECT_EQ(find_in_parts(search_of("ab(cd)"), "cd abcd", 1), (Found{5, 7}));  // only behind "ab"
   EXPECT_EQ(find_in_parts(search_of("(ab)cd"), "ab abcd", 1), (Found{3, 7}));
+  EXPECT_EQ(find_in_parts(search_of("aa*(b)"), "b axaab", 1), (Found{6, 7}));
+  EXPECT_EQ(find_in_parts(search_of("^a(b)$"), "ab", 1), (Found{1, 2}));
+  EXPECT_EQ(find_in_parts(search_of("^a(b)$"), "xab", 1), (Found{std::nullopt, 3}));
   EXPECT_EQ(find_in_parts(search_of("(?:ab|x)+(cd)"), "cd xabxcd", 1), (Found{7, 9}));
   EXPECT_EQ(find_in_parts(search_of("(?:a(b))(cd)"), "abcd", 1), (Found{2, 4}));
   EXPECT_EQ(find_in_parts(search_of("[(]a(b)"), "ab (ab", 1), (Found{5, 6}));

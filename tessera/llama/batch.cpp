@@ -10,6 +10,7 @@ using namespace tessera::llama;
 namespace {
 
 constexpr int32_t kMaxBatchTokens = 1 << 24;
+constexpr int64_t kMaxBatchIds = 1 << 28;  // of sequences
 
 // Zeroed memory for an array of a batch. Programs read the arrays as plain memory.
 template <class T>
@@ -20,7 +21,7 @@ Result<T*> allocate_array(size_t n) {
 }
 
 Result<> allocate_batch(llama_batch& batch, int32_t n_tokens, int32_t embd, int32_t n_seq_max) {
-  if (n_tokens < 1 || n_tokens > kMaxBatchTokens || embd < 0 || n_seq_max < 1)
+  if (n_tokens < 1 || n_tokens > kMaxBatchTokens || embd < 0 || n_seq_max < 1 || n_seq_max > kMaxBatchIds / n_tokens)
     return fail(ErrorCode::invalid_argument, "a batch of {} tokens, {} values each, {} sequences", n_tokens, embd,
                 n_seq_max);
   const auto n = static_cast<size_t>(n_tokens);

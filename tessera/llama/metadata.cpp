@@ -55,10 +55,11 @@ using namespace tessera::llama;
 namespace {
 
 // Writes a text of the entry that find() returns. A wrong key or place is no error worth a line of the log.
-template <class Find, class Text>
-int32_t write_entry(const char* function, Result<> valid, char* buf, size_t buf_size, Find&& find, Text&& text) {
+template <class Handle, class Find, class Text>
+int32_t write_entry(const char* function, const Handle* handle, std::string_view name, char* buf, size_t buf_size,
+                    Find&& find, Text&& text) {
   return guarded<int32_t>(function, -1, [&]() -> Result<int32_t> {
-    if (!valid) return forward_error(valid);
+    TESSERA_TRY(require(handle, name));
     if (buf != nullptr && buf_size > 0) buf[0] = '\0';
     const Result<const Metadata::Entry*> entry = find();
     return entry ? write_text(text(**entry), buf, buf_size) : -1;
@@ -82,16 +83,18 @@ int32_t count_of(const char* function, const Handle* handle, std::string_view na
 template <class Handle>
 int32_t value_of_key(const char* function, const Handle* handle, std::string_view name, const char* key, char* buf,
                      size_t buf_size) {
-  return write_entry(
-      function, key == nullptr ? fail(ErrorCode::invalid_argument, "key: is NULL") : require(handle, name), buf,
-      buf_size, [&] { return entry_of(metadata_of(*handle), key); }, text_of_value);
+  return guarded<int32_t>(function, -1, [&]() -> Result<int32_t> {
+    TESSERA_ASSIGN(const std::string_view text, read_text(key, "key"));
+    return write_entry(
+        function, handle, name, buf, buf_size, [&] { return entry_of(metadata_of(*handle), text); }, text_of_value);
+  });
 }
 
 template <class Handle, class Text>
 int32_t text_at(const char* function, const Handle* handle, std::string_view name, int32_t i, char* buf,
                 size_t buf_size, Text&& text) {
   return write_entry(
-      function, require(handle, name), buf, buf_size, [&] { return entry_at(metadata_of(*handle), i); }, text);
+      function, handle, name, buf, buf_size, [&] { return entry_at(metadata_of(*handle), i); }, text);
 }
 
 }  // namespace

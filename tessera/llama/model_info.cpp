@@ -14,7 +14,11 @@ using namespace tessera::llama;
 
 namespace {
 
-constexpr int32_t kRopeNone = -1, kRopeNorm = 0, kRopeNeox = 2;
+constexpr int32_t kRopeNone = -1, kRopeNorm = 0, kRopeNeox = 2, kRopeOfImages = 8, kRopeOfImagesInTurns = 40;
+
+// Models whose pairs belong to time, height and width: in sections, if their files have them, or in turns.
+constexpr std::array<std::string_view, 2> kModelsWithSections = {"glm4", "glm4moe"};
+constexpr std::array<std::string_view, 2> kModelsInTurns = {"qwen35", "qwen35moe"};
 
 // Models that denoise a text instead of continuing it.
 constexpr std::array<std::string_view, 4> kDiffusionModels = {"dream", "llada", "llada-moe", "rnd1"};
@@ -45,6 +49,22 @@ int64_t key_number(const llama_model& model, std::string_view suffix, int64_t ab
   const GgufValue* value = model.metadata().find(keys::arch_key(architecture_of(model), suffix));
   if (value == nullptr || (value->is_array() && value->size() == 0)) return absent;
   return (value->is_array() ? (*value)[0] : *value).as<int64_t>().value_or(absent);
+}
+
+bool has_rope_sections(const llama_model& model) {
+  const GgufValue* value = model.metadata().find(keys::arch_key(architecture_of(model), "rope.dimension_sections"));
+  if (value == nullptr || !value->is_array() || value->size() < 2) return false;
+  return (*value)[0].as<int64_t>().value_or(0) > 0 && (*value)[1].as<int64_t>().value_or(0) > 0;
+}
+
+int32_t rope_type_of(const llama_model& model) {
+  const ModelInfo* info = model.info();
+  if (info == nullptr || info->ropes.empty()) return kRopeNone;
+  const std::string_view architecture = architecture_of(model);
+  if (std::ranges::find(kModelsInTurns, architecture) != kModelsInTurns.end()) return kRopeOfImagesInTurns;
+  const bool may_have = std::ranges::find(kModelsWithSections, architecture) != kModelsWithSections.end();
+  if (may_have && has_rope_sections(model)) return kRopeOfImages;
+  return info->ropes[0].config.pairs == RopePairs::adjacent ? kRopeNorm : kRopeNeox;
 }
 
 bool is_recurrent_only(const ModelInfo& info) { return !info.recurrent_layers.empty() && info.kv_layers.empty(); }
@@ -86,11 +106,7 @@ const llama_vocab* tessera_llama_model_get_vocab(const llama_model* model) {
 }
 
 int32_t tessera_llama_model_rope_type(const llama_model* model) {
-  return of_model("llama_model_rope_type", model, kRopeNone, [](const llama_model& of) {
-    const ModelInfo* info = of.info();
-    if (info == nullptr || info->ropes.empty()) return kRopeNone;
-    return info->ropes[0].config.pairs == RopePairs::adjacent ? kRopeNorm : kRopeNeox;
-  });
+  return of_model("llama_model_rope_type", model, kRopeNone, rope_type_of);
 }
 
 int32_t tessera_llama_model_n_ctx_train(const llama_model* model) {

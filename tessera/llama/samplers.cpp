@@ -142,8 +142,12 @@ Result<> clamp_to_ranges(sample::SamplerParams& params) {
   return {};
 }
 
-llama_sampler* make_step(const char* function, MakeStep make, StepOptions options) {
+// Makes a sampler of the options that set() fills. Exceptions end here, so nothing is allocated outside.
+template <class Set>
+llama_sampler* make_step(const char* function, const char* name, MakeStep make, Set&& set) {
   return guarded<llama_sampler*>(function, nullptr, [&]() -> Result<llama_sampler*> {
+    StepOptions options{.name = name};
+    TESSERA_TRY(set(options));
     options.window = std::clamp(options.window, 0, kMaxWindow);
     if (options.seed) {
       options.seed = drawn_seed(*options.seed);
@@ -167,12 +171,28 @@ MakeStep maker_of_temperature(float t, float delta) {
   return t == 1 ? make_nothing : sample::make_temperature;
 }
 
-sample::SamplerParams temperature_params(float t, float delta, float exponent) {
-  sample::SamplerParams params;
-  params.temp = std::max(t, sample::kMinTemperature);
-  params.dynatemp_range = delta;
-  params.dynatemp_exponent = exponent;
-  return params;
+llama_sampler* make_temperature(const char* function, const char* name, float t, float delta, float exponent) {
+  return make_step(function, name, maker_of_temperature(t, delta), [&](StepOptions& options) -> Result<> {
+    options.params.temp = std::max(t, sample::kMinTemperature);
+    options.params.dynatemp_range = delta;
+    options.params.dynatemp_exponent = exponent;
+    return {};
+  });
+}
+
+// The repetitions of the text so far that DRY looks for.
+Result<> set_dry(StepOptions& options, const llama_vocab* vocab, int32_t last_n, std::span<const char*> breakers) {
+  TESSERA_TRY(require(vocab, "vocab"));
+  options.vocab = std::make_shared<ModelVocab>(vocab->model->shared_from_this());
+  options.params.dry_sequence_breakers.clear();
+  for (const char* breaker : breakers)
+    if (breaker != nullptr && *breaker != '\0') options.params.dry_sequence_breakers.emplace_back(breaker);
+  const ModelInfo* info = vocab->model->info();
+  const int64_t n_ctx_train = info == nullptr ? 0 : info->n_ctx_train;
+  options.window =
+      last_n < 0 ? static_cast<int32_t>(std::min<int64_t>(n_ctx_train, kMaxWindow)) : std::min(last_n, kMaxWindow);
+  options.params.dry_penalty_last_n = options.window;
+  return {};
 }
 
 }  // namespace
@@ -188,128 +208,137 @@ llama_sampler* tessera_llama_sampler_init_greedy() {
 }
 
 llama_sampler* tessera_llama_sampler_init_dist(uint32_t seed) {
-  return make_step("llama_sampler_init_dist", sample::make_dist, {.name = "?dist", .seed = seed});
+  return make_step("llama_sampler_init_dist", "?dist", sample::make_dist, [&](StepOptions& options) -> Result<> {
+    options.seed = seed;
+    return {};
+  });
 }
 
 llama_sampler* tessera_llama_sampler_init_top_k(int32_t k) {
-  StepOptions options{.name = "?top-k"};
-  options.params.top_k = k;
-  return make_step("llama_sampler_init_top_k", sample::make_top_k, std::move(options));
+  return make_step("llama_sampler_init_top_k", "?top-k", sample::make_top_k, [&](StepOptions& options) -> Result<> {
+    options.params.top_k = k;
+    return {};
+  });
 }
 
 llama_sampler* tessera_llama_sampler_init_top_p(float p, size_t min_keep) {
-  StepOptions options{.name = "?top-p"};
-  options.params.top_p = p;
-  options.params.min_keep = kept_at_least(min_keep);
-  return make_step("llama_sampler_init_top_p", sample::make_top_p, std::move(options));
+  return make_step("llama_sampler_init_top_p", "?top-p", sample::make_top_p, [&](StepOptions& options) -> Result<> {
+    options.params.top_p = p;
+    options.params.min_keep = kept_at_least(min_keep);
+    return {};
+  });
 }
 
 llama_sampler* tessera_llama_sampler_init_min_p(float p, size_t min_keep) {
-  StepOptions options{.name = "?min-p"};
-  options.params.min_p = p;
-  options.params.min_keep = kept_at_least(min_keep);
-  return make_step("llama_sampler_init_min_p", sample::make_min_p, std::move(options));
+  return make_step("llama_sampler_init_min_p", "?min-p", sample::make_min_p, [&](StepOptions& options) -> Result<> {
+    options.params.min_p = p;
+    options.params.min_keep = kept_at_least(min_keep);
+    return {};
+  });
 }
 
 llama_sampler* tessera_llama_sampler_init_typical(float p, size_t min_keep) {
-  StepOptions options{.name = "?typical"};
-  options.params.typ_p = p;
-  options.params.min_keep = kept_at_least(min_keep);
-  return make_step("llama_sampler_init_typical", sample::make_typical, std::move(options));
+  return make_step("llama_sampler_init_typical", "?typical", sample::make_typical,
+                   [&](StepOptions& options) -> Result<> {
+                     options.params.typ_p = p;
+                     options.params.min_keep = kept_at_least(min_keep);
+                     return {};
+                   });
 }
 
 llama_sampler* tessera_llama_sampler_init_temp(float t) {
-  return make_step("llama_sampler_init_temp", maker_of_temperature(t, 0),
-                   {.name = "?temp", .params = temperature_params(t, 0, 1)});
+  return make_temperature("llama_sampler_init_temp", "?temp", t, 0, 1);
 }
 
 llama_sampler* tessera_llama_sampler_init_temp_ext(float t, float delta, float exponent) {
-  return make_step("llama_sampler_init_temp_ext", maker_of_temperature(t, delta),
-                   {.name = "?temp-ext", .params = temperature_params(t, delta, exponent)});
+  return make_temperature("llama_sampler_init_temp_ext", "?temp-ext", t, delta, exponent);
 }
 
 llama_sampler* tessera_llama_sampler_init_xtc(float p, float t, size_t min_keep, uint32_t seed) {
-  StepOptions options{.name = "?xtc", .seed = seed};
-  options.params.xtc_probability = p;
-  options.params.xtc_threshold = t;
-  options.params.min_keep = kept_at_least(min_keep);
-  return make_step("llama_sampler_init_xtc", sample::make_xtc, std::move(options));
+  return make_step("llama_sampler_init_xtc", "?xtc", sample::make_xtc, [&](StepOptions& options) -> Result<> {
+    options.seed = seed;
+    options.params.xtc_probability = p;
+    options.params.xtc_threshold = t;
+    options.params.min_keep = kept_at_least(min_keep);
+    return {};
+  });
 }
 
 llama_sampler* tessera_llama_sampler_init_top_n_sigma(float n) {
-  StepOptions options{.name = "?top-n-sigma"};
-  options.params.top_n_sigma = n;
-  return make_step("llama_sampler_init_top_n_sigma", sample::make_top_n_sigma, std::move(options));
+  return make_step("llama_sampler_init_top_n_sigma", "?top-n-sigma", sample::make_top_n_sigma,
+                   [&](StepOptions& options) -> Result<> {
+                     options.params.top_n_sigma = n;
+                     return {};
+                   });
 }
 
 // m, the ranks from which the exponent is estimated, is 100 as in the paper.
 llama_sampler* tessera_llama_sampler_init_mirostat(int32_t n_vocab, uint32_t seed, float tau, float eta,
                                                    int32_t /*m*/) {
-  StepOptions options{.name = "?mirostat", .vocab = std::make_shared<CountedVocab>(std::max(n_vocab, 1)), .seed = seed};
-  options.params.mirostat_tau = tau;
-  options.params.mirostat_eta = eta;
-  return make_step("llama_sampler_init_mirostat", sample::make_mirostat, std::move(options));
+  return make_step("llama_sampler_init_mirostat", "?mirostat", sample::make_mirostat,
+                   [&](StepOptions& options) -> Result<> {
+                     options.vocab = std::make_shared<CountedVocab>(std::max(n_vocab, 1));
+                     options.seed = seed;
+                     options.params.mirostat_tau = tau;
+                     options.params.mirostat_eta = eta;
+                     return {};
+                   });
 }
 
 llama_sampler* tessera_llama_sampler_init_mirostat_v2(uint32_t seed, float tau, float eta) {
-  StepOptions options{.name = "?mirostat-v2", .seed = seed};
-  options.params.mirostat_tau = tau;
-  options.params.mirostat_eta = eta;
-  return make_step("llama_sampler_init_mirostat_v2", sample::make_mirostat_v2, std::move(options));
+  return make_step("llama_sampler_init_mirostat_v2", "?mirostat-v2", sample::make_mirostat_v2,
+                   [&](StepOptions& options) -> Result<> {
+                     options.seed = seed;
+                     options.params.mirostat_tau = tau;
+                     options.params.mirostat_eta = eta;
+                     return {};
+                   });
 }
 
 llama_sampler* tessera_llama_sampler_init_penalties(int32_t /*n_vocab*/, int32_t penalty_last_n, float penalty_repeat,
                                                     float penalty_freq, float penalty_present) {
-  StepOptions options{.name = "?penalties", .window = penalty_last_n};
-  options.params.repeat_last_n = std::clamp(penalty_last_n, 0, kMaxWindow);
-  options.params.repeat_penalty = penalty_repeat;
-  options.params.frequency_penalty = penalty_freq;
-  options.params.presence_penalty = penalty_present;
-  return make_step("llama_sampler_init_penalties", sample::make_penalties, std::move(options));
+  return make_step("llama_sampler_init_penalties", "?penalties", sample::make_penalties,
+                   [&](StepOptions& options) -> Result<> {
+                     options.window = penalty_last_n;
+                     options.params.repeat_last_n = std::clamp(penalty_last_n, 0, kMaxWindow);
+                     options.params.repeat_penalty = penalty_repeat;
+                     options.params.frequency_penalty = penalty_freq;
+                     options.params.presence_penalty = penalty_present;
+                     return {};
+                   });
 }
 
 llama_sampler* tessera_llama_sampler_init_dry(const llama_vocab* vocab, float dry_multiplier, float dry_base,
                                               int32_t dry_allowed_length, int32_t dry_penalty_last_n,
                                               const char** seq_breakers, size_t num_breakers) {
-  StepOptions options{.name = "?dry"};
-  const bool is_valid = guarded("llama_sampler_init_dry", false, [&]() -> Result<bool> {
-    TESSERA_TRY(require(vocab, "vocab"));
+  return make_step("llama_sampler_init_dry", "?dry", sample::make_dry, [&](StepOptions& options) -> Result<> {
     TESSERA_ASSIGN(const auto breakers, read_items(seq_breakers, num_breakers, "seq_breakers"));
-    options.vocab = std::make_shared<ModelVocab>(vocab->model->shared_from_this());
-    options.params.dry_sequence_breakers.clear();
-    for (const char* breaker : breakers)
-      if (breaker != nullptr && *breaker != '\0') options.params.dry_sequence_breakers.emplace_back(breaker);
-    const ModelInfo* info = vocab->model->info();
-    const int64_t n_ctx_train = info == nullptr ? 0 : info->n_ctx_train;
-    options.window = dry_penalty_last_n < 0 ? static_cast<int32_t>(std::min<int64_t>(n_ctx_train, kMaxWindow))
-                                            : std::min(dry_penalty_last_n, kMaxWindow);
-    return true;
+    TESSERA_TRY(set_dry(options, vocab, dry_penalty_last_n, breakers));
+    options.params.dry_multiplier = dry_base < 1 ? 0 : dry_multiplier;
+    options.params.dry_base = dry_base;
+    options.params.dry_allowed_length = std::max(dry_allowed_length, 1);
+    return {};
   });
-  if (!is_valid) return nullptr;
-  options.params.dry_multiplier = dry_base < 1 ? 0 : dry_multiplier;
-  options.params.dry_base = dry_base;
-  options.params.dry_allowed_length = std::max(dry_allowed_length, 1);
-  options.params.dry_penalty_last_n = options.window;
-  return make_step("llama_sampler_init_dry", sample::make_dry, std::move(options));
 }
 
 llama_sampler* tessera_llama_sampler_init_adaptive_p(float target, float decay, uint32_t seed) {
-  StepOptions options{.name = "?adaptive-p", .seed = seed};
-  options.params.adaptive_target = target;
-  options.params.adaptive_decay = decay;
-  return make_step("llama_sampler_init_adaptive_p", sample::make_adaptive_p, std::move(options));
+  return make_step("llama_sampler_init_adaptive_p", "?adaptive-p", sample::make_adaptive_p,
+                   [&](StepOptions& options) -> Result<> {
+                     options.seed = seed;
+                     options.params.adaptive_target = target;
+                     options.params.adaptive_decay = decay;
+                     return {};
+                   });
 }
 
 llama_sampler* tessera_llama_sampler_init_logit_bias(int32_t /*n_vocab*/, int32_t n_logit_bias,
                                                      const llama_logit_bias* logit_bias) {
-  StepOptions options{.name = "?logit-bias"};
-  const bool is_valid = guarded("llama_sampler_init_logit_bias", false, [&]() -> Result<bool> {
-    const auto n = static_cast<uint64_t>(std::max(n_logit_bias, 0));
-    TESSERA_ASSIGN(const auto biases, read_items(logit_bias, n, "logit_bias"));
-    for (const llama_logit_bias& bias : biases)
-      if (bias.token >= 0) options.params.logit_bias.push_back({.id = bias.token, .bias = bias.bias});
-    return true;
-  });
-  if (!is_valid) return nullptr;
-  return make_step("llama_sampler_init_logit_bias", sample::make_logit_bias, std::move(options));
+  return make_step("llama_sampler_init_logit_bias", "?logit-bias", sample::make_logit_bias,
+                   [&](StepOptions& options) -> Result<> {
+                     const auto n = static_cast<uint64_t>(std::max(n_logit_bias, 0));
+                     TESSERA_ASSIGN(const auto biases, read_items(logit_bias, n, "logit_bias"));
+                     for (const llama_logit_bias& bias : biases)
+                       if (bias.token >= 0) options.params.logit_bias.push_back({.id = bias.token, .bias = bias.bias});
+                     return {};
+                   });
 }

@@ -117,6 +117,15 @@ Result<SavedState> unpack_state(std::span<const std::byte> bytes) {
   return state;
 }
 
+uint64_t most_state_bytes(uint64_t of_sequence, uint64_t n_sequences) {
+  constexpr uint64_t kMostTokens = uint64_t{1} << 24;  // the longest context
+  constexpr uint64_t kOthers = sizeof(StateHeader) + kMostTokens * sizeof(int32_t) + sizeof(uint64_t);
+  const auto with_header = checked_add<uint64_t>(of_sequence, sizeof(SequenceHeader));
+  const auto of_all = with_header ? checked_mul(*with_header, n_sequences) : std::nullopt;
+  const auto most = of_all ? checked_add(*of_all, kOthers) : std::nullopt;
+  return most.value_or(UINT64_MAX);
+}
+
 size_t claimed_state_bytes(const std::byte* bytes) {
   StateHeader header;
   std::memcpy(&header, bytes, sizeof header);

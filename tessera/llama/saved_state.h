@@ -25,6 +25,8 @@ uint64_t packed_state_bytes(size_t n_tokens, std::span<const uint64_t> sequence_
 std::vector<std::byte> pack_state(const SavedState& state);
 /// The parts of a state, which stay in `bytes`. Errors: format (no state of ours, or damaged); unsupported (version).
 Result<SavedState> unpack_state(std::span<const std::byte> bytes);
+/// The most bytes of a state of sequences, each of which has at most so many.
+uint64_t most_state_bytes(uint64_t of_sequence, uint64_t n_sequences);
 /// The size that a state claims by its first bytes; 0 if they are no state's.
 size_t claimed_state_bytes(const std::byte* bytes);
 

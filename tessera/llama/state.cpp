@@ -14,8 +14,6 @@ using namespace tessera::llama;
 
 namespace {
 
-constexpr uint64_t kMaxStateFileBytes = uint64_t{1} << 44;
-
 using SequenceBytes = std::map<int32_t, std::vector<std::byte>>;
 
 Result<SequenceBytes> save_sequences(llama_context& context, std::span<const int32_t> sequences) {
@@ -129,6 +127,18 @@ Result<size_t> save_file(llama_context& context, std::span<const int32_t> sequen
   return saved.size();
 }
 
+// Reads a file that may be a state of this context.
+Result<std::vector<std::byte>> read_state_file(llama_context& context, const std::string& path) {
+  TESSERA_ASSIGN(const File file, File::open(path));
+  TESSERA_ASSIGN(const uint64_t of_sequence, context.session->most_state_bytes());
+  const uint64_t most = most_state_bytes(of_sequence, static_cast<uint64_t>(context.options.n_sequences));
+  if (file.size() > most)
+    return fail(ErrorCode::limit, "{}: {} bytes, a state of this context has at most {}", path, file.size(), most);
+  std::vector<std::byte> bytes(static_cast<size_t>(file.size()));
+  TESSERA_TRY(file.read_at(0, bytes));
+  return bytes;
+}
+
 struct TokenRoom {
   llama_token* tokens;
   size_t n;
@@ -139,9 +149,9 @@ struct TokenRoom {
 Result<size_t> load_file(llama_context& context, std::optional<int32_t> sequence, const char* path,
                          const TokenRoom& room) {
   TESSERA_ASSIGN(const std::string_view name, read_text(path, "path"));
-  TESSERA_ASSIGN(const std::string file, read_file(std::string(name), kMaxStateFileBytes));
+  TESSERA_ASSIGN(const std::vector<std::byte> file, read_state_file(context, std::string(name)));
   Result<> restored = [&]() -> Result<> {
-    TESSERA_ASSIGN(SavedState state, unpack_state(std::as_bytes(std::span(file))));
+    TESSERA_ASSIGN(SavedState state, unpack_state(file));
     if (state.tokens.size() > room.n || (room.tokens == nullptr && !state.tokens.empty()))
       return fail(ErrorCode::limit, "{} tokens, room is for {}", state.tokens.size(), room.n);
     TESSERA_TRY(restore(context, one_or_all(context, sequence), state));

@@ -19,11 +19,21 @@ constexpr int32_t kNoToken = -1;
 constexpr int32_t kAttrUnknown = 1, kAttrUnused = 2, kAttrNormal = 4, kAttrControl = 8, kAttrUserDefined = 16,
                   kAttrByte = 32, kAttrStripsLeft = 128, kAttrStripsRight = 256;
 
-int32_t attribute_of(const text::Vocab& vocab, int32_t token) {
+// Whether the file says that a token is of the program. It may be a control token beside that, if it ends a text.
+bool is_stated_as_user_defined(const llama_vocab& of, int32_t token) {
+  const GgufValue* types = of.model->metadata().find(keys::kTokenTypes);
+  if (types == nullptr || !types->is_array() || std::cmp_greater_equal(token, types->size())) return false;
+  constexpr auto kUserDefined = static_cast<int64_t>(TokenType::user_defined);
+  return (*types)[static_cast<size_t>(token)].as<int64_t>().value_or(0) == kUserDefined;
+}
+
+int32_t attribute_of(const llama_vocab& of, int32_t token) {
   constexpr int32_t kByType[] = {kAttrNormal,      kAttrNormal, kAttrUnknown, kAttrControl,
                                  kAttrUserDefined, kAttrUnused, kAttrByte};
-  return kByType[static_cast<size_t>(vocab.type(token))] | (vocab.strips_left(token) ? kAttrStripsLeft : 0) |
-         (vocab.strips_right(token) ? kAttrStripsRight : 0);
+  const text::Vocab& vocab = of.vocab();
+  return kByType[static_cast<size_t>(vocab.type(token))] |
+         (is_stated_as_user_defined(of, token) ? kAttrUserDefined : 0) |
+         (vocab.strips_left(token) ? kAttrStripsLeft : 0) | (vocab.strips_right(token) ? kAttrStripsRight : 0);
 }
 
 // Calls a function for a vocabulary of llama.h.
@@ -140,7 +150,7 @@ float tessera_llama_vocab_get_score(const llama_vocab* vocab, llama_token token)
 
 int32_t tessera_llama_vocab_get_attr(const llama_vocab* vocab, llama_token token) {
   return of_token<int32_t>("llama_vocab_get_attr", vocab, token, 0,
-                           [&](const llama_vocab& of) { return attribute_of(of.vocab(), token); });
+                           [&](const llama_vocab& of) { return attribute_of(of, token); });
 }
 
 // A program may ask about -1, the token that it has not got.

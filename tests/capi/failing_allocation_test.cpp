@@ -1,65 +1,12 @@
 // Allocations that fail: each call of operator new in turn, once or from then on. Every function of tessera.h then
 // returns a status, and its objects stay usable.
 #include <algorithm>
-#include <atomic>
-#include <cstdlib>
-#include <cstring>
 #include <functional>
-#include <new>
 
 #include "tests/capi/capi_support.h"
 #include "tests/capi/files_support.h"
+#include "tests/support/failing_allocations.h"
 #include "tests/support/lora_support.h"
-
-namespace {
-
-// Calls of operator new until one fails; negative: none fails.
-std::atomic<int64_t> n_until_failure{-1};
-std::atomic<bool> fails_once{true};
-std::atomic<int64_t> n_allocations{0};
-
-bool fails_now() {
-  ++n_allocations;
-  if (n_until_failure.load() < 0) return false;
-  const int64_t left = n_until_failure.fetch_sub(1);
-  if (left > 0) return false;
-  if (!fails_once) n_until_failure = 0;
-  return left == 0;
-}
-
-void* allocate_or_null(size_t n, size_t alignment) {
-  if (fails_now()) return nullptr;
-  return alignment <= alignof(std::max_align_t)
-             ? std::malloc(std::max<size_t>(n, 1))
-             : std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
-}
-
-void* allocate(size_t n, size_t alignment) {
-  void* memory = allocate_or_null(n, alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-// Not inlined: GCC would take free() for a mistake where it sees the allocation.
-void* operator new(size_t n) { return allocate(n, 1); }
-void* operator new[](size_t n) { return allocate(n, 1); }
-void* operator new(size_t n, std::align_val_t alignment) { return allocate(n, static_cast<size_t>(alignment)); }
-void* operator new[](size_t n, std::align_val_t alignment) { return allocate(n, static_cast<size_t>(alignment)); }
-void* operator new(size_t n, const std::nothrow_t&) noexcept { return allocate_or_null(n, 1); }
-void* operator new[](size_t n, const std::nothrow_t&) noexcept { return allocate_or_null(n, 1); }
-void* operator new(size_t n, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-  return allocate_or_null(n, static_cast<size_t>(alignment));
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace tessera {
 namespace {
@@ -69,24 +16,16 @@ using namespace testing;
 // Calls a function with an allocation that fails, for each of its allocations (or every stride-th), then without one.
 // The function returns the status of a call.
 void expect_survives(const char* name, int64_t stride, const std::function<tessera_status(tessera_error*)>& call) {
-  for (const bool once : {true, false}) {
-    int64_t n_failed = 0;
-    for (int64_t n = 0;; n += stride) {
-      tessera_error error = TESSERA_ERROR_INIT;
-      fails_once = once;
-      n_until_failure = n;
-      const tessera_status status = call(&error);
-      const bool was_reached = n_until_failure.exchange(-1) <= 0;
-      if (status == TESSERA_OK && !was_reached) break;
-      n_failed += status != TESSERA_OK;
-      if (status != TESSERA_OK) {
-        EXPECT_EQ(status, TESSERA_OUT_OF_MEMORY) << name << ", allocation " << n << ": " << error.text;
-        EXPECT_EQ(std::string(error.text).empty(), false) << name;
-      }
-      ASSERT_LT(n, 1'000'000) << name;
-    }
-    EXPECT_GT(n_failed, 0) << name;
-  }
+  const int64_t n_failed = count_failing_calls(stride, [&] {
+    tessera_error error = TESSERA_ERROR_INIT;
+    const tessera_status status = call(&error);
+    if (status == TESSERA_OK) return true;
+    const WorkingAllocations for_messages;
+    EXPECT_EQ(status, TESSERA_OUT_OF_MEMORY) << name << ": " << error.text;
+    EXPECT_EQ(std::string(error.text).empty(), false) << name;
+    return false;
+  });
+  EXPECT_GT(n_failed, 0) << name;
   EXPECT_SUCCESS(call(error));
 }
 

@@ -3,6 +3,7 @@
 
 #include "tessera/llama/api.h"
 #include "tests/llama/llama_support.h"
+#include "tests/support/editable_model.h"
 #include "tests/support/spec_model.h"
 
 namespace tessera {
@@ -61,6 +62,11 @@ TEST(LlamaModel, KnowsRecurrentAndHybridModels) {
   EXPECT_TRUE(llama_model_is_hybrid(jamba.get()));
   const LlamaModel qwen = load_llama(arch_model("qwen2-dense"));
   EXPECT_EQ(llama_model_rope_type(qwen.get()), 2);
+  const LlamaModel glm = load_llama(arch_model("glm4-dense"));
+  EXPECT_EQ(llama_model_rope_type(glm.get()), 8);  // with sections for images
+  EditableModel edited{arch_model("glm4-dense")};
+  edited.builder.remove("glm4.rope.dimension_sections");
+  EXPECT_EQ(llama_model_rope_type(load_llama(edited.write("glm4.gguf")).get()), 0);
   const LlamaModel gemma = load_llama(arch_model("gemma2-dense"));
   EXPECT_GT(llama_model_n_swa(gemma.get()), 0);
 }

@@ -3,6 +3,7 @@
 
 #include "tessera/text/chat/builtin_templates.h"
 #include "tests/llama/llama_support.h"
+#include "tests/support/editable_model.h"
 
 namespace tessera {
 namespace {
@@ -42,6 +43,14 @@ TEST_F(LlamaVocab, DescribesItsTokens) {
     EXPECT_EQ(llama_vocab_get_attr(vocab_, token), attribute) << token;
     EXPECT_EQ(llama_token_get_attr(vocab_, token), attribute) << token;
   }
+  // A token of the program that ends texts is a control token as well.
+  EditableModel edited{story_model()};
+  std::vector<int32_t> types(512, 1);
+  types[2] = types[7] = 4;
+  edited.builder.set_array("tokenizer.ggml.token_type", types);
+  const LlamaModel model = load_llama(edited.write("types.gguf"));
+  EXPECT_EQ(llama_vocab_get_attr(llama_model_get_vocab(model.get()), 2), 8 + 16);
+  EXPECT_EQ(llama_vocab_get_attr(llama_model_get_vocab(model.get()), 7), 16);
   EXPECT_TRUE(llama_vocab_is_eog(vocab_, 2) && llama_token_is_eog(vocab_, 2));
   EXPECT_FALSE(llama_vocab_is_eog(vocab_, 1) || llama_vocab_is_eog(vocab_, -1) || llama_vocab_is_eog(vocab_, 512));
   EXPECT_TRUE(llama_vocab_is_control(vocab_, 1) && llama_token_is_control(vocab_, 1));

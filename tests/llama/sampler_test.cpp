@@ -459,6 +459,14 @@ TEST_F(LlamaGrammar, AllowsItsTokens) {
   EXPECT_EQ(log_.take(), "");
 }
 
+TEST_F(LlamaGrammar, NamesTokensByTheirTexts) {
+  const LlamaSampler grammar = own(llama_sampler_init_grammar(vocab_, "root ::= <s> | <[5]>", "root"));
+  ASSERT_NE(grammar, nullptr) << log_.take();
+  const auto candidates = applied(grammar.get(), std::vector<float>(512, 0.0f));
+  for (const llama_token token : {1, 5}) EXPECT_EQ(candidates.logit(token), 0) << token;
+  EXPECT_NE(candidates.logit(2), 0);
+}
+
 TEST_F(LlamaGrammar, LeadsAChain) {
   const LlamaContext context = create_llama(model_.get());
   const LlamaSampler chain = chain_of({llama_sampler_init_grammar(vocab_, "root ::= \"no\" | \"yes\"", "root"),

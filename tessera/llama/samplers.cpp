@@ -316,7 +316,7 @@ llama_sampler* tessera_llama_sampler_init_dry(const llama_vocab* vocab, float dr
     TESSERA_TRY(set_dry(options, vocab, dry_penalty_last_n, breakers));
     options.params.dry_multiplier = dry_base < 1 ? 0 : dry_multiplier;
     options.params.dry_base = dry_base;
-    options.params.dry_allowed_length = std::max(dry_allowed_length, 1);
+    options.params.dry_allowed_length = std::max(dry_allowed_length, 0);
     return {};
   });
 }

@@ -43,7 +43,8 @@ TEST_F(LlamaContextTest, RoundsItsSizes) {
   };
   const Case cases[] = {{1, 1, false, 256, 256},   {256, 1, false, 256, 256},  {257, 1, false, 512, 512},
                         {512, 2, false, 512, 256}, {600, 2, false, 1024, 512}, {600, 2, true, 768, 768},
-                        {0, 1, false, 2048, 2048}, {512, 3, false, 768, 256},  {256, 0, false, 256, 256}};
+                        {0, 1, false, 2048, 2048}, {512, 3, false, 768, 256},  {256, 0, false, 256, 256},
+                        {256, 256, true, 256, 256}};
   for (const Case& one : cases) {
     llama_context_params params = small_context(one.n_ctx, one.n_seq_max);
     params.kv_unified = one.unified;

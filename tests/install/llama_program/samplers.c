@@ -84,7 +84,7 @@ static void show_penalties(void) {
 static void show_dry(void) {
   const char* breakers[] = {"\n", ":"};
   const llama_token accepted[] = {1, 4, 7, 8, 1, 4, 7};
-  for (int32_t length = 1; length <= 3; ++length) {
+  for (int32_t length = 0; length <= 3; ++length) {
     llama_sampler* s = CALL(sampler_init_dry)(program.vocab, 0.8f, 1.75f, length, 64, breakers, 2);
     for (size_t j = 0; j < sizeof accepted / sizeof *accepted; ++j) CALL(sampler_accept)(s, accepted[j]);
     show_sampler(s);

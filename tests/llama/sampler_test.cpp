@@ -546,6 +546,8 @@ TEST_F(LlamaGrammar, WaitsForATrigger) {
   EXPECT_TRUE(begins_at("a(b)", "aab"));
   EXPECT_TRUE(begins_at("aa*(b)", "b axaab"));
   EXPECT_TRUE(begins_at("(b)", "xb"));
+  EXPECT_TRUE(begins_at("^b+$", "b"));
+  EXPECT_FALSE(begins_at("^b+$", "xb"));
   EXPECT_TRUE(begins_at("a(b)c", "abxabc"));
   EXPECT_FALSE(begins_at("a(b)c", "abxab"));
   EXPECT_TRUE(begins_at("a(b)",

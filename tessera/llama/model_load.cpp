@@ -63,18 +63,18 @@ Result<PlacementOptions> placement_of(const ModelParams& params, const Registry&
 }
 
 Result<EngineOptions> engine_options(const ModelParams& params, const Registry& registry) {
-  const int32_t mode = params.load_mode + 1;
-  if (mode < 0 || std::cmp_greater_equal(mode, kModesOfLoading.size()))
+  if (params.load_mode < -1 || std::cmp_greater_equal(params.load_mode, kModesOfLoading.size() - 1))
     return fail(ErrorCode::invalid_argument, "load_mode: {}, want -1 to {}", params.load_mode,
                 kModesOfLoading.size() - 2);
+  const auto mode = static_cast<size_t>(params.load_mode + 1);
   if (params.has_tensor_overrides)
     return fail(ErrorCode::unsupported, "tensor_buft_overrides: placing single tensors is not supported");
   if (params.kv_overrides != nullptr && params.kv_overrides->key[0] != '\0')
     return fail(ErrorCode::unsupported, "kv_overrides: replacing keys of the file is not supported, such as '{:.128}'",
                 params.kv_overrides->key);
   EngineOptions options;
-  options.load = kModesOfLoading[static_cast<size_t>(mode)].mode;
-  options.lock_memory = kModesOfLoading[static_cast<size_t>(mode)].locks;
+  options.load = kModesOfLoading[mode].mode;
+  options.lock_memory = kModesOfLoading[mode].locks;
   options.check_tensors = params.check_tensors;
   options.pack_weights = params.use_extra_bufts;
   options.threads.n_threads = default_thread_count();

@@ -113,7 +113,7 @@ TEST_F(LlamaNumbers, OfBatches) {
     LlamaTokens of;
     of.add(5, 3, {edge}, true);
     EXPECT_EQ(llama_decode(context_.get(), of.batch()), -1) << edge;
-    llama_seq_id sequence = 0, *sequences[] = {&sequence};
+    llama_seq_id ids[] = {0, -1}, *sequences[] = {ids};
     int32_t n = edge;
     llama_batch batch = llama_batch_get_one(&token, 1);
     batch.seq_id = sequences;

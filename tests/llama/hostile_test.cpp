@@ -350,6 +350,9 @@ TEST_F(LlamaHostile, EachCutAndFlippedByteOfAStateFileIsRefused) {
   EXPECT_FALSE(llama_state_load_file(context_.get(), damaged.c_str(), found, 8, &n));
   EXPECT_NE(log_.take().find("1099511627776 bytes, a state of this context has at most"), std::string::npos);
   EXPECT_TRUE(llama_state_load_file(context_.get(), path.c_str(), found, 8, &n));
+  constexpr uint64_t kTokens = uint64_t{1} << 24, kHeaders = 32 + 2 * 16, kChecksum = 8;
+  EXPECT_EQ(llama::most_state_bytes(100, 2), kHeaders + 4 * kTokens + 2 * 100 + kChecksum);
+  EXPECT_EQ(llama::most_state_bytes(kHugeNumber / 2, 3), kHugeNumber);
 }
 
 // --- texts, templates, grammars

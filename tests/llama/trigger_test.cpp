@@ -60,6 +60,8 @@ TEST(TriggerSearch, BeginsWithTheMatchWithoutAGroup) {
 TEST(TriggerSearch, KeepsToTheEndsOfTheText) {
   EXPECT_EQ(find_in_parts(search_of("^ab"), "abc", 1), (Found{0, 2}));
   EXPECT_EQ(find_in_parts(search_of("^ab"), "xab", 1), (Found{std::nullopt, 3}));
+  EXPECT_EQ(find_in_parts(search_of("^b+$"), "b", 1), (Found{0, 1}));
+  EXPECT_EQ(find_in_parts(search_of("^b+$"), "xb", 1), (Found{std::nullopt, 2}));
   EXPECT_EQ(find_in_parts(search_of("^[a-z]*(<c>)"), "ab<c>d", 1), (Found{2, 5}));
   EXPECT_EQ(find_in_parts(search_of("^[a-z]*(<c>)"), "a1<c>", 1), (Found{std::nullopt, 5}));
   EXPECT_EQ(find_in_parts(search_of("a$"), "xax", 3), (Found{std::nullopt, 3}));

@@ -27,6 +27,7 @@ static llama_model* load(const char* path, llama_model_params params) {
 static void show_loading(void) {
   struct progress progress = {0, 0, true, true};
   llama_model_params params = CALL(model_default_params)();
+  params.n_gpu_layers = 0; /* a GPU rounds in another way */
   params.progress_callback = note_progress;
   params.progress_callback_user_data = &progress;
   program.model = load(program.model_path, params);

@@ -9,6 +9,7 @@
 #   KEEP=1     keeps the files (12 GB)
 set -euo pipefail
 . "$(dirname "$0")/../scripts/common.sh"
+. bench/common.sh
 shared=$(realpath "${TESSERA_SHARED:-../shared}")
 cache=$(realpath -m "${CACHE_DIR:-build/bench}")
 if [ -z "${BUILD_DIR:-}" ]; then
@@ -27,7 +28,6 @@ mkdir -p "$cache"
 field() { sed "s/.*\"$1\":\([0-9.e+]*\).*/\1/"; }
 run() { "$tessera" bench -q -m "$1" -p "$2" -n "$3" -t 2 -r 1 -o jsonl; }
 prefill_speed() { run "$1" 512 0 | field avg_ts; }
-median() { sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
 
 speed() {
   if [ ! -f "$cache/1b-f16.gguf" ]; then

@@ -9,6 +9,7 @@
 set -euo pipefail
 rounds=${1:-5}
 . "$(dirname "$0")/../scripts/common.sh"
+. bench/common.sh
 shared=${TESSERA_SHARED:-../shared}
 if [ -z "${BUILD_DIR:-}" ]; then
   BUILD_DIR=build/release
@@ -24,9 +25,8 @@ genuine() { node bench/node_llama.mjs "$packages" "$1" "$2" 1 2>/dev/null; }
 ours() {
   "$BUILD_DIR/bin/tessera" llama-run --layout 0.5 -- node bench/node_llama.mjs "$packages" "$1" "$2" 1 2>/dev/null
 }
-median() { sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
 
-echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1); $rounds rounds; tokens/s, medians; 1 thread"
+echo "$(cpu_name); $rounds rounds; tokens/s, medians; 1 thread"
 echo "| model | tessera | llama.cpp | ratio | samples: tessera / llama.cpp |"
 echo "|-------|--------:|----------:|------:|------------------------------|"
 for entry in ${MODELS:-$shared/models/stories260K.gguf=256}; do

@@ -11,6 +11,7 @@ set -euo pipefail
 rounds=${1:-3}
 tests=${TESTS:-.}
 . "$(dirname "$0")/../scripts/common.sh"
+. bench/common.sh
 shared=$(realpath "${TESSERA_SHARED:-../shared}")
 cache=$(realpath -m "${CACHE_DIR:-build/bench}")
 if [ -z "${BUILD_DIR:-}" ]; then
@@ -55,7 +56,6 @@ case ${THROUGH:-} in
   libllama) ours() { libllama "$(realpath "$BUILD_DIR")/lib/tessera/llama/0.5/ggml" "$@"; } ;;
   *) echo "error: THROUGH: want libllama, got $THROUGH" >&2 && exit 2 ;;
 esac
-median() { sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
 
 compare() {
   local name=$1 model=$2 n_prompt=$3 n_gen=$4 threads=$5 a=() b=() test round
@@ -72,7 +72,7 @@ compare() {
       '{printf "| %-12s | %-6s | %7d | %9.2f | %9.2f | %5.2f | %s / %s |\n", name, test, t, $1, $2, $1 / $2, a, b}'
 }
 
-echo "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1); $rounds rounds; tokens/s, medians; load $(cut -d' ' -f1 /proc/loadavg)"
+echo "$(cpu_name); $rounds rounds; tokens/s, medians; load $(cut -d' ' -f1 /proc/loadavg)"
 echo "| model        | test   | threads |   tessera | llama.cpp | ratio | samples: tessera / llama.cpp |"
 echo "|--------------|--------|--------:|----------:|----------:|------:|------------------------------|"
 for type in q4_0 q4_k_m q8_0 f16; do

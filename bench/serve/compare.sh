@@ -32,7 +32,6 @@ ours() {
 theirs() {
   taskset -c 0 "$cache/peer_bench" "$peer" "$model" 16 64 1 5 2>/dev/null | awk '/^pp/ {print $5}' | median
 }
-median() { sort -g | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2}'; }
 
 compare() {  # NAME FACTOR SCENARIO FLAGS...
   local name=$1 factor=$2 a=() b=() round
@@ -46,7 +45,7 @@ compare() {  # NAME FACTOR SCENARIO FLAGS...
       '{printf "| %-25s | %9.0f | %9.0f | %6.2f | %9.0f | %5.2f | %s / %s |\n", name, $1, $2, f, $2 * f, $1 / ($2 * f), a, b}'
 }
 
-cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)
+cpu=$(cpu_name)
 echo "$cpu; $(basename "$model"); $rounds rounds; tokens/s, medians; load $(cut -d' ' -f1 /proc/loadavg)"
 echo "| scenario                  |   tessera |   library | factor | llama.cpp | ratio | samples: tessera / library |"
 echo "|---------------------------|----------:|----------:|-------:|----------:|------:|----------------------------|"

@@ -80,7 +80,7 @@ run() {
   stop_server
 }
 
-sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1
+cpu_name
 status=0
 [ $# -gt 0 ] || set -- short idle kept slowloris slow-readers cancel open replay hostile soak
 for scenario in "$@"; do run "$scenario"; done

@@ -2,6 +2,7 @@
 # port and BUILD_DIR, and builds the programs if BUILD_DIR is not given. The log of the server is $cache/server.log, and
 # its process id is in $cache/server.pid.
 . "$(dirname "$0")/../../scripts/common.sh"
+. bench/common.sh
 shared=$(realpath "${TESSERA_SHARED:-../shared}")
 cache=$(realpath -m "${CACHE_DIR:-build/bench}")
 model=${MODEL:-$shared/models/stories260K.gguf}

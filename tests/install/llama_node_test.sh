@@ -3,15 +3,11 @@
 # Both must print the same. PACKAGES is a folder in which the packages are installed or to be installed by npm (85 MB);
 # a temporary one without it. So this is no test of ctest but the slow check llama-node. Status 77 without npm or the
 # model of TESSERA_SHARED.
-set -euo pipefail
-export LC_ALL=C
+. "$(dirname "$0")/common.sh"
 build=$(realpath "$1")
-source=$(realpath "$(dirname "$0")/../..")
 shared=${TESSERA_SHARED:-$source/../shared}
 model=$shared/models/stories260K.gguf
 version=3.22.1
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 packages=${2:-$tmp/packages}
 
 skip() {

@@ -3,13 +3,9 @@
 # What it prints must be tests/data/llama_program.txt, which was written with the original. GENUINE_FOLDER has that
 # library (v0.5.0, as in the package @node-llama-cpp/linux-x64 3.22.1), with which the program is run as well.
 # TESSERA_UPDATE=1 writes the file anew, with the original.
-set -euo pipefail
-export LC_ALL=C
+. "$(dirname "$0")/common.sh"
 build=$(realpath "$1")
-source=$(realpath "$(dirname "$0")/../..")
 expected=$source/tests/data/llama_program.txt
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 
 cc -std=c99 -O1 -Wall -Wextra -Wpedantic -Wstrict-prototypes -Werror "$source"/tests/install/llama_program/*.c -ldl -lm \
   -o "$tmp/program"

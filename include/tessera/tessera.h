@@ -81,6 +81,8 @@ TESSERA_API const char* tessera_status_name(tessera_status status);
 
 /* ---- Runtime: devices, threads and memory that models share ---- */
 
+/* The sessions of a runtime share its threads: their calls compute in turns, in the order in which they ask. Loading,
+ * quantizing and the other calls on files start threads of their own, which end with the call. */
 typedef struct tessera_runtime tessera_runtime;
 
 enum { TESSERA_LOG_ERROR = 1, TESSERA_LOG_WARNING = 2, TESSERA_LOG_INFO = 3 };
@@ -97,9 +99,23 @@ enum {
   TESSERA_PRIORITY_REALTIME = 4
 };
 
+/* Uses of memory */
+enum {
+  TESSERA_MEMORY_WEIGHTS = 0,
+  TESSERA_MEMORY_CACHE = 1,
+  TESSERA_MEMORY_COMPUTE = 2,
+  TESSERA_MEMORY_OUTPUT = 3,
+  TESSERA_MEMORY_OTHER = 4 /* not in plans: training and measurements */
+};
+/* Returns n_bytes bytes, at least, at a multiple of `alignment`, a power of two; or NULL, if there is no memory. The
+ * contents may be anything. use: TESSERA_MEMORY_... Called from any thread. */
+typedef void* (*tessera_allocate_function)(void* user, uint64_t n_bytes, uint64_t alignment, int32_t use);
+/* Takes back what the other function returned, with the same n_bytes and use. Called from any thread. */
+typedef void (*tessera_free_function)(void* user, void* memory, uint64_t n_bytes, int32_t use);
+
 typedef struct tessera_runtime_options {
   uint32_t size;
-  int32_t n_threads;        /* of each session, the caller included; 0: one for each core */
+  int32_t n_threads;        /* of the pool that sessions share, and the caller is one; 0: one for each core */
   const char* isa;          /* instruction set of the CPU, such as "avx2"; NULL: the best one */
   tessera_log_function log; /* NULL: no log */
   void* log_user;
@@ -107,8 +123,20 @@ typedef struct tessera_runtime_options {
   int32_t thread_priority; /* TESSERA_PRIORITY_... */
   const char* thread_cpus; /* CPUs that the threads may use, such as "0-3,8"; NULL: those of the caller */
   uint64_t memory_budget;  /* bytes of all models, adapters and sessions, at most; 0: no limit */
+  /* Backend plugins, and folders of them, with ':' between; NULL: none. They are loaded when devices are looked for. */
+  const char* plugins;
+  /* Both or none. They allocate what plans have for the buffers "cpu" and "cpu-packed". Tables and texts, whose size
+   * follows from the metadata of models, and output rows stay in malloc(). */
+  tessera_allocate_function allocate;
+  tessera_free_function free;
+  void* memory_user;
 } tessera_runtime_options;
-enum { TESSERA_RUNTIME_PIN_THREADS = 1 /* each thread stays on a CPU of its own */ };
+enum {
+  TESSERA_RUNTIME_PIN_THREADS = 1, /* each thread stays on a CPU of its own */
+  /* The environment counts as for the command line: TESSERA_BACKENDS, TESSERA_ISA, TESSERA_BLAS, TESSERA_CUDA_MEMORY,
+   * TESSERA_VULKAN_MEMORY and TESSERA_VULKAN_COOPMAT. Plugins beside the program, in ../lib/tessera/backends, too. */
+  TESSERA_RUNTIME_USE_ENVIRONMENT = 2
+};
 
 /* A. Sets the defaults. `size` is sizeof(tessera_runtime_options). */
 TESSERA_API void tessera_runtime_options_init(tessera_runtime_options* options, size_t size);
@@ -413,13 +441,11 @@ enum { TESSERA_SESSION_EMBEDDINGS = 1 /* rows are embeddings instead of logits *
 /* A */
 TESSERA_API void tessera_session_options_init(tessera_session_options* options, size_t size);
 
-/* Parts of plans */
-enum { TESSERA_MEMORY_WEIGHTS = 0, TESSERA_MEMORY_CACHE = 1, TESSERA_MEMORY_COMPUTE = 2, TESSERA_MEMORY_OUTPUT = 3 };
-/* Does not grow. */
+/* A part of a plan. Does not grow. */
 typedef struct tessera_memory_part {
   char device[32]; /* "cpu" */
   char buffer[32]; /* "cpu-packed"; "cpu-mapped" for weights that are used in the mapped file */
-  int32_t kind;
+  int32_t kind;    /* TESSERA_MEMORY_... */
   int32_t reserved;
   uint64_t n_bytes;
 } tessera_memory_part;

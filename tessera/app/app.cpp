@@ -11,6 +11,7 @@
 #include "tessera/blas/backend.h"
 #include "tessera/cpu/backend.h"
 #include "tessera/cuda/backend.h"
+#include "tessera/isa/sets.h"
 #ifdef TESSERA_HAVE_VULKAN
 #include "tessera/vulkan/backend.h"
 #endif
@@ -19,9 +20,9 @@ namespace tessera {
 
 namespace {
 
-// Plugins are searched in the folder of the installed or built program and at the paths in TESSERA_BACKENDS.
-PluginSearch plugin_search() {
-  PluginSearch search{.folders = {}, .paths = {}, .reserved = {"cpu", "blas", "vulkan", "cuda"}};
+PluginSearch plugin_search(const RegistryOptions& options) {
+  PluginSearch search{.folders = {}, .paths = options.plugins, .reserved = {"cpu", "blas", "vulkan", "cuda"}};
+  if (!options.use_environment) return search;
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (!error) search.folders.push_back(program.parent_path().parent_path() / "lib/tessera/backends");
@@ -33,31 +34,31 @@ PluginSearch plugin_search() {
 
 // CUDA's devices come first: they are the same GPUs as Vulkan's, with faster kernels. Devices of plugins come last
 // because they may be arbitrarily slow.
-FoundDevices find_devices() {
+FoundDevices find_devices(const RegistryOptions& options) {
   FoundDevices found{{}};
   const auto add = [&](FoundDevices more) {
     std::ranges::move(more.devices, std::back_inserter(found.devices));
     std::ranges::move(more.notes, std::back_inserter(found.notes));
   };
-  const auto add_backend = [&](const auto& options, auto find) {
-    if (options)
-      add(find(*options));
+  const auto add_backend = [&](const auto& settings, auto find) {
+    if (settings)
+      add(find(*settings));
     else
-      found.notes.push_back(options.error().message());
+      found.notes.push_back(settings.error().message());
   };
-  add_backend(cuda::options_from_environment(), cuda::find_devices);
+  add_backend(options.use_environment ? cuda::options_from_environment() : cuda::Options(), cuda::find_devices);
 #ifdef TESSERA_HAVE_VULKAN
-  add_backend(vulkan::options_from_environment(),
-              [](const vulkan::Options& options) { return FoundDevices(vulkan::find_devices(options)); });
+  add_backend(options.use_environment ? vulkan::options_from_environment() : vulkan::Options(),
+              [](const vulkan::Options& settings) { return FoundDevices(vulkan::find_devices(settings)); });
 #endif
-  add(find_plugins(plugin_search()));
+  add(find_plugins(plugin_search(options)));
   return found;
 }
 
 // Opening Vulkan takes a tenth of a second at each start. This check avoids it on a machine without a GPU. Plugins
 // may have devices of any kind.
-bool may_find_gpus() {
-  const PluginSearch search = plugin_search();
+bool may_find_gpus(const RegistryOptions& options) {
+  const PluginSearch search = plugin_search(options);
   const auto exists = [](const auto& path) {
     std::error_code error;
     return std::filesystem::exists(path, error);
@@ -68,15 +69,17 @@ bool may_find_gpus() {
 
 }  // namespace
 
-Result<std::unique_ptr<Registry>> create_registry(const std::string& isa) {
+Result<std::unique_ptr<Registry>> create_registry(RegistryOptions options) {
   auto registry = std::make_unique<Registry>();
-  TESSERA_ASSIGN(auto cpu, cpu::create_device(isa));
-  registry->add_named("blas", [&cpu = *cpu] {
-    const char* file = std::getenv("TESSERA_BLAS");
+  // Without a name, the device takes the set that $TESSERA_ISA names.
+  if (options.isa.empty() && !options.use_environment) options.isa = isa::usable_isas().back();
+  TESSERA_ASSIGN(auto cpu, cpu::create_device(options.isa, options.allocator));
+  registry->add_named("blas", [&cpu = *cpu, uses_environment = options.use_environment] {
+    const char* file = uses_environment ? std::getenv("TESSERA_BLAS") : nullptr;
     return blas::create_device(cpu, file == nullptr ? "" : file);
   });
   registry->add(std::move(cpu));
-  registry->set_finder(find_devices, may_find_gpus);
+  registry->set_finder([options] { return find_devices(options); }, [options] { return may_find_gpus(options); });
   return registry;
 }
 

@@ -45,7 +45,7 @@ std::vector<const Device*> Registry::gpus() const {
   std::span<const std::unique_ptr<Device>> known;
   {
     const std::lock_guard lock(mutex_);
-    if (finder_ && may_find_gpus_ != nullptr && !may_find_gpus_()) known = devices_;
+    if (finder_ && may_find_gpus_ && !may_find_gpus_()) known = devices_;
   }
   std::vector<const Device*> gpus;
   const auto is_known = [&](const std::string& hardware) {

@@ -145,9 +145,9 @@ class Registry {
   /// Slow discovery, run once: on listing devices or on an unknown name. Its devices precede the registered ones.
   using Finder = std::function<FoundDevices()>;
   /// may_find_gpus: a quick check whether the discovery could find devices of kind gpu.
-  void set_finder(Finder finder, bool (*may_find_gpus)() = nullptr) {
+  void set_finder(Finder finder, std::function<bool()> may_find_gpus = {}) {
     finder_ = std::move(finder);
-    may_find_gpus_ = may_find_gpus;
+    may_find_gpus_ = std::move(may_find_gpus);
   }
 
   /// An opt-in device: find() creates it when its name is first asked for, and devices() never lists it.
@@ -174,8 +174,8 @@ class Registry {
   };
 
   mutable std::mutex mutex_;
-  mutable Finder finder_;  // empty after it has run
-  bool (*may_find_gpus_)() = nullptr;
+  mutable Finder finder_;                // empty after it has run
+  std::function<bool()> may_find_gpus_;  // empty: it always could
   mutable std::vector<std::unique_ptr<Device>> devices_;
   mutable std::vector<std::string> notes_;
   mutable std::vector<Named> named_;  // destroyed before devices_, to which opt-in devices may refer

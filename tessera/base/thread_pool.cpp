@@ -25,7 +25,11 @@ using std::chrono::steady_clock;
 constexpr nanoseconds kSpinPerPollLevel{4'000};
 constexpr nanoseconds kBarrierSpin{200'000};
 constexpr nanoseconds kSpinWithoutYield{10'000};
+constexpr nanoseconds kBrokenRunPoll{50'000};
 constexpr uint64_t kStop = UINT64_MAX;
+
+// Ends the work of a thread at a barrier after that of another has thrown.
+struct BrokenBarrier {};
 
 void relax_cpu() {
 #if defined(__x86_64__)
@@ -143,6 +147,27 @@ void ThreadPool::Doorbell::ring() {
   n_rings_.notify_all();
 }
 
+void ThreadPool::Turns::take() {
+  const uint32_t mine = n_asked_.fetch_add(1);
+  for (uint32_t done = n_done_.load(); done != mine; done = n_done_.load()) n_done_.wait(done);
+}
+
+void ThreadPool::Turns::give_back() {
+  n_done_.fetch_add(1);
+  n_done_.notify_all();
+}
+
+class ThreadPool::Turn {
+ public:
+  explicit Turn(Turns& turns) : turns_(turns) { turns_.take(); }
+  ~Turn() { turns_.give_back(); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  Turns& turns_;
+};
+
 Result<std::unique_ptr<ThreadPool>> ThreadPool::create(const ThreadPoolOptions& options) {
   if (options.n_threads < 1 || options.n_threads > kMaxThreads)
     return fail(ErrorCode::invalid_argument, "{} threads: want 1 to {}", options.n_threads, kMaxThreads);
@@ -214,8 +239,9 @@ void ThreadPool::work_until_stopped(int index) {
   uint64_t start = 0;
   while ((start = wait_for_start(slot, start)) != kStop) {
     ThreadContext context(*this, index, job_.n_threads, job_.cancel, start);
-    (*job_.work)(context);
+    call(*job_.work, context);
     arrive(index, context.count, context.epoch_ + 1);
+    slot.finished.store(start, std::memory_order_release);
   }
 }
 
@@ -233,23 +259,52 @@ uint64_t ThreadPool::wait_for_start(Slot& slot, uint64_t previous) {
   return slot.start.load();
 }
 
-void ThreadPool::run(FunctionRef<void(ThreadContext&)> work, const RunOptions& options) noexcept {
+void ThreadPool::call(const FunctionRef<void(ThreadContext&)>& work, ThreadContext& context) noexcept {
+  try {
+    work(context);
+  } catch (const BrokenBarrier&) {  // break_run() has the exception that broke it
+  } catch (...) {
+    break_run(std::current_exception());
+  }
+}
+
+void ThreadPool::break_run(std::exception_ptr failure) {
+  const std::lock_guard lock(failure_mutex_);
+  if (failure_ == nullptr) failure_ = std::move(failure);
+  is_broken_.store(true);
+  if (barrier_bell_.has_sleepers()) barrier_bell_.ring();
+}
+
+// The threads left the run at different barriers. Once all have left, the next run begins at the highest epoch.
+void ThreadPool::end_broken_run(int n_threads, uint64_t start) {
+  for (int i = 1; i < n_threads; ++i)
+    while (slots_[to_size(i)].finished.load(std::memory_order_acquire) != start)
+      std::this_thread::sleep_for(kBrokenRunPoll);
+  for (int i = 1; i < n_threads; ++i) epoch_ = std::max(epoch_, slots_[to_size(i)].epoch.load());
+  is_broken_.store(false);
+  std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void ThreadPool::run(FunctionRef<void(ThreadContext&)> work, const RunOptions& options) {
   const int n = options.n_threads < 1 ? n_threads_ : std::min(options.n_threads, n_threads_);
+  const Turn turn(turns_);
   std::optional<CallerPlacement> placement;
   if (places_caller_) placement.emplace(cpus_[0]);
   chunks_[epoch_ & 1].next.store(0, std::memory_order_relaxed);
-  ThreadContext context(*this, 0, n, options.cancel, epoch_);
+  const uint64_t start = epoch_;
+  ThreadContext context(*this, 0, n, options.cancel, start);
   if (n > 1) {
     if (paused_.load(std::memory_order_relaxed)) resume();
     job_ = {&work, n, options.cancel};
-    for (int i = 1; i < n; ++i) start_thread(slots_[to_size(i)], epoch_);
+    for (int i = 1; i < n; ++i) start_thread(slots_[to_size(i)], start);
   }
-  work(context);
+  call(work, context);
   epoch_ = context.epoch_ + 1;  // so that the start of the next run differs from this one
   if (n > 1) {
     arrive(0, n, epoch_);
     wait_for_all(n, epoch_);
   }
+  if (is_broken_.load(std::memory_order_relaxed)) end_broken_run(n, start);
 }
 
 bool ThreadPool::is_on_this_cpu(const Slot& slot) {
@@ -265,7 +320,7 @@ void ThreadPool::arrive(int index, int n_threads, uint64_t epoch) {
 }
 
 void ThreadPool::wait_for_all(int n_threads, uint64_t epoch) {
-  const auto all_arrived = [&] { return find_late(n_threads, epoch) == nullptr; };
+  const auto all_arrived = [&] { return find_late(n_threads, epoch) == nullptr || is_broken_.load(); };
   const auto blocks_late_one = [&] {
     const Slot* late = find_late(n_threads, epoch);
     return late != nullptr && is_on_this_cpu(*late);
@@ -289,6 +344,7 @@ void ThreadContext::barrier() {
   if (count == 1) return;
   pool_.arrive(index, count, epoch_);
   pool_.wait_for_all(count, epoch_);
+  if (pool_.is_broken_.load(std::memory_order_relaxed)) throw BrokenBarrier();
 }
 
 bool ThreadContext::barrier_and_check_cancel() {
@@ -298,6 +354,17 @@ bool ThreadContext::barrier_and_check_cancel() {
   if (index == 0 && answer != cancelled()) answer = !answer;  // usually no store: the cache line stays shared
   barrier();
   return answer;
+}
+
+Result<ThreadGroup> ThreadGroup::create(const ThreadPoolOptions& options) {
+  if (options.pool == nullptr) {
+    TESSERA_ASSIGN(auto own, ThreadPool::create(options));
+    ThreadPool* const pool = own.get();
+    return ThreadGroup(std::move(own), pool, options.n_threads);
+  }
+  if (options.n_threads < 1 || options.n_threads > options.pool->size())
+    return fail(ErrorCode::invalid_argument, "{} threads: want 1 to {}", options.n_threads, options.pool->size());
+  return ThreadGroup(nullptr, options.pool, options.n_threads);
 }
 
 }  // namespace tessera

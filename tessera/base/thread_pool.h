@@ -1,6 +1,7 @@
 // The engine's threads. run() calls one function on n threads at once (the caller is thread 0) and returns when all
 // calls have returned. Inside, the threads can meet at barriers and share chunks of work. Used by the CPU backend, the
-// converters and the trainer. Only one run at a time is allowed, and no run may start from inside a run.
+// converters and the trainer. Several threads may call run(): their runs take turns, in the order of the calls. No run
+// may start from inside a run.
 //
 // A barrier consists of one epoch counter per thread on separate cache lines. Arriving is one store, and waiting reads
 // the other counters. A thread that waits too long sleeps in the kernel, so more threads than CPUs are slow but make
@@ -11,9 +12,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/cancel.h"
@@ -31,6 +35,8 @@ enum class Affinity {
 
 enum class Priority { low, normal, medium, high, realtime };
 
+class ThreadPool;
+
 struct ThreadPoolOptions {
   int n_threads = 1;  // including the caller of run(); 1 to ThreadPool::kMaxThreads
   CpuMask cpus = {};  // empty: the threads inherit the CPUs of the creating thread
@@ -39,6 +45,7 @@ struct ThreadPoolOptions {
   Priority priority = Priority::normal;
   int poll = 50;  // 0 to 100: how long idle threads spin for the next run (4 us per level) before they sleep
   bool start_paused = false;
+  ThreadPool* pool = nullptr;  // for ThreadGroup: takes n_threads of this pool, which outlives it, in place of others
 };
 
 class ThreadContext;
@@ -65,10 +72,11 @@ class ThreadPool {
   const std::string& warning() const { return warning_; }
 
   /// Calls work once on each of n threads and returns when all calls have returned. Writes of the caller before run()
-  /// are visible to the work, and writes of the work are visible afterwards. The work must not throw. Resumes a paused
-  /// pool. If the options give thread 0 fewer CPUs than the pool's creator has, the caller is restricted to these
-  /// during the run (3 system calls, about 10 us). The caller's priority does not change.
-  void run(FunctionRef<void(ThreadContext&)> work, const RunOptions& options = {}) noexcept;
+  /// are visible to the work, and writes of the work are visible afterwards. Safe from any thread outside a run. If the
+  /// work throws on a thread, the others end at their next barrier, and run() throws the first exception. Resumes a
+  /// paused pool. If the options give thread 0 fewer CPUs than the pool's creator has, the caller is restricted to
+  /// these during the run (3 system calls, about 10 us). The caller's priority does not change.
+  void run(FunctionRef<void(ThreadContext&)> work, const RunOptions& options = {});
 
   /// Makes idle threads sleep at once, without spinning, until resume() or the next run(). Safe from any thread.
   void pause() { paused_.store(true); }
@@ -97,6 +105,7 @@ class ThreadPool {
     std::atomic<int> cpu{-1};                    // CPU of its thread at that time, a hint for waiting threads
     alignas(64) std::atomic<uint64_t> start{0};  // first epoch of the run to join; written by run()
     Doorbell bell;                               // its thread sleeps here between runs
+    std::atomic<uint64_t> finished{0};           // start of the last run that its thread has left
     std::string warning;
   };
 
@@ -110,6 +119,18 @@ class ThreadPool {
     std::atomic<int64_t> next{0};
   };
 
+  // The right to run, given in the order of asking. A mutex could give it to the same thread again and again.
+  class Turns {
+   public:
+    void take();
+    void give_back();
+
+   private:
+    std::atomic<uint32_t> n_asked_{0};
+    std::atomic<uint32_t> n_done_{0};
+  };
+  class Turn;
+
   ThreadPool(const ThreadPoolOptions& options, std::vector<CpuMask> cpus, bool places_caller, bool has_cpu_each);
   void work_until_stopped(int index);
   static void start_thread(Slot& slot, uint64_t epoch);
@@ -118,6 +139,9 @@ class ThreadPool {
   void arrive(int index, int n_threads, uint64_t epoch);
   void wait_for_all(int n_threads, uint64_t epoch);
   const Slot* find_late(int n_threads, uint64_t epoch) const;
+  void call(const FunctionRef<void(ThreadContext&)>& work, ThreadContext& context) noexcept;
+  void break_run(std::exception_ptr failure);
+  [[noreturn]] void end_broken_run(int n_threads, uint64_t start);
   static bool is_on_this_cpu(const Slot& slot);
 
   const int n_threads_;
@@ -136,6 +160,33 @@ class ThreadPool {
   std::array<ChunkCounter, 2> chunks_;  // for even and odd epochs
   alignas(64) Doorbell barrier_bell_;   // threads of a run sleep here while they wait for the others
   alignas(64) std::atomic<bool> paused_;
+  std::atomic<bool> is_broken_{false};  // work of the current run has thrown
+  std::mutex failure_mutex_;
+  std::exception_ptr failure_;  // the first of the current run
+  alignas(64) Turns turns_;
+};
+
+/// Threads for the runs of one user: all of a pool of its own, or the first n of a pool that others use too.
+class ThreadGroup {
+ public:
+  /// Errors: those of ThreadPool::create(); invalid_argument (options.pool has fewer than options.n_threads).
+  static Result<ThreadGroup> create(const ThreadPoolOptions& options);
+
+  int size() const { return n_threads_; }
+  /// See ThreadPool::warning().
+  const std::string& warning() const { return pool_->warning(); }
+  /// As ThreadPool::run(), on all threads of the group.
+  void run(FunctionRef<void(ThreadContext&)> work, const CancelToken* cancel = nullptr) {
+    pool_->run(work, {.n_threads = n_threads_, .cancel = cancel});
+  }
+
+ private:
+  ThreadGroup(std::unique_ptr<ThreadPool> own, ThreadPool* pool, int n_threads)
+      : own_(std::move(own)), pool_(pool), n_threads_(n_threads) {}
+
+  std::unique_ptr<ThreadPool> own_;  // null: the pool is another's
+  ThreadPool* pool_;
+  int n_threads_;
 };
 
 /// The view of a run from one of its threads. All threads of a run must pass the same barriers in the same order.
@@ -144,7 +195,8 @@ class ThreadContext {
   const int index;  // 0 is the thread that called run()
   const int count;
 
-  /// Returns when all threads have called it. Writes before the call are visible to all threads after it.
+  /// Returns when all threads have called it. Writes before the call are visible to all threads after it. Throws if the
+  /// work of another thread has thrown: the work must not catch that exception.
   void barrier();
 
   /// A barrier that gives all threads the same answer, sampled when thread 0 arrives: true if the run should stop.

@@ -55,18 +55,18 @@ class BlasPlan final : public GraphPlan {
 
 class BlasBackend final : public Backend {
  public:
-  BlasBackend(const Device& device, std::shared_ptr<const Library> library, std::unique_ptr<ThreadPool> threads)
+  BlasBackend(const Device& device, std::shared_ptr<const Library> library, ThreadGroup threads)
       : device_(device), library_(std::move(library)), threads_(std::move(threads)) {}
 
   const Device& device() const override { return device_; }
-  std::string_view warning() const override { return threads_->warning(); }
+  std::string_view warning() const override { return threads_.warning(); }
 
   Result<size_t> work_bytes(const Graph& graph) const override {
     TESSERA_TRY(require_supported(device_, graph));
     size_t most = 0;
     for (const Node& node : graph.nodes())
       if (node.op == Op::mul_mat) most = std::max(most, thread_bytes(weights_of(graph, node)));
-    const auto bytes = checked_mul(most, to_size(threads_->size()));
+    const auto bytes = checked_mul(most, to_size(threads_.size()));
     if (!bytes) return fail(ErrorCode::limit, "scratch memory: size overflows");
     return *bytes;
   }
@@ -91,7 +91,7 @@ class BlasBackend final : public Backend {
     const std::vector<Step>& steps = static_cast<BlasPlan&>(plan).steps;
     bool cancelled = false;
     std::atomic<bool> failed{false};
-    threads_->run(
+    threads_.run(
         [&](ThreadContext& thread) {
           library_->enter_thread();
           for (const Step& step : steps) {
@@ -103,7 +103,7 @@ class BlasBackend final : public Backend {
             return;
           }
         },
-        {.cancel = cancel});
+        cancel);
     if (cancelled) return fail(ErrorCode::cancelled, "cancelled");
     if (failed) return fail(ErrorCode::out_of_memory, "{}: a product failed in {}", device_.name(), library_->file());
     return {};
@@ -152,7 +152,7 @@ class BlasBackend final : public Backend {
 
   const Device& device_;
   std::shared_ptr<const Library> library_;
-  std::unique_ptr<ThreadPool> threads_;
+  ThreadGroup threads_;
 };
 
 class BlasDevice final : public Device {
@@ -191,7 +191,7 @@ class BlasDevice final : public Device {
   }
 
   Result<std::unique_ptr<Backend>> create_backend(const BackendOptions& options) const override {
-    TESSERA_ASSIGN(auto threads, ThreadPool::create(options.threads));
+    TESSERA_ASSIGN(ThreadGroup threads, ThreadGroup::create(options.threads));
     return std::make_unique<BlasBackend>(*this, library_, std::move(threads));
   }
 

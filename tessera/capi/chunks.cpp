@@ -20,7 +20,7 @@ Result<ChunkSession> create_chunk_session(const tessera_model& model, SessionOpt
   created.run = {.n_call = std::min(GenerateOptions{}.n_batch, options.n_ubatch), .outputs = outputs};
   created.run.set_up(options, n_ctx);
   TESSERA_ASSIGN(created.memory, take_session_memory(model, options));
-  TESSERA_ASSIGN(created.session, Session::create(model.engine, options));
+  TESSERA_ASSIGN(created.session, create_session(model, options));
   TESSERA_ASSIGN(created.threads, ThreadPool::create({.n_threads = options.threads.n_threads, .poll = 0}));
   return created;
 }

@@ -20,7 +20,7 @@ struct ChunkSession {
 };
 
 /// A session for chunks of n_ctx tokens, with room for the logits of the positions `outputs`. Errors: those of
-/// Session::create() and ThreadPool::create().
+/// create_session().
 Result<ChunkSession> create_chunk_session(const tessera_model& model, SessionOptions options, int64_t n_ctx,
                                           Range outputs);
 

@@ -87,7 +87,7 @@ Result<> embed_tokens(const tessera_model& model, const std::vector<std::vector<
                       const SessionOptions& given, EmbeddingVisitor visit, const CancelToken* cancel) {
   TESSERA_ASSIGN(const SessionOptions options, embedding_session(*model.engine, texts, pooling, given));
   TESSERA_ASSIGN(const auto memory, capi::take_session_memory(model, options));
-  TESSERA_ASSIGN(const auto session, Session::create(model.engine, options));
+  TESSERA_ASSIGN(const auto session, capi::create_session(model, options));
   return embed(*session, texts, pooling, visit, cancel);
 }
 

@@ -29,11 +29,15 @@ struct tessera_runtime : tessera::capi::Handle {
   explicit tessera_runtime(uint64_t memory_budget) : Handle(kKind), budget(memory_budget) {}
 
   void log(int32_t level, const std::string& text);
+  /// The threads that sessions share. The first call starts them. Errors: those of ThreadPool::create().
+  tessera::Result<tessera::ThreadPool*> threads();
 
   std::shared_ptr<const tessera::Registry> registry;
   tessera::capi::Budget budget;
   tessera::ThreadPoolOptions thread_options;
-  std::mutex log_mutex;  // one call at a time
+  std::mutex pool_mutex;
+  std::unique_ptr<tessera::ThreadPool> pool;  // null: not started
+  std::mutex log_mutex;                       // one call at a time
   tessera_log_function log_function = nullptr;
   void* log_user = nullptr;
 };
@@ -120,6 +124,9 @@ Result<std::vector<SessionAdapter>> read_adapters(tessera_adapter* const* adapte
 
 /// Refuses handles of other kinds, and sequences that the session does not have. Error: invalid_argument.
 Result<> require_sequence(const tessera_session* session, int32_t sequence);
+
+/// A session on the threads of the model's runtime. Errors: those of Session::create() and ThreadPool::create().
+Result<std::unique_ptr<Session>> create_session(const tessera_model& model, SessionOptions options);
 
 /// The options of a session of a loaded model. Errors: invalid_argument (not loaded; an option).
 Result<SessionOptions> read_session_options(const tessera_model& model, const tessera_session_options* options);

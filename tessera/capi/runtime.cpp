@@ -8,6 +8,7 @@
 #include "tessera/app/app.h"
 #include "tessera/base/cpu_info.h"
 #include "tessera/capi/boundary.h"
+#include "tessera/capi/call_support.h"
 #include "tessera/capi/objects.h"
 
 using namespace tessera;
@@ -38,7 +39,6 @@ Result<ThreadPoolOptions> thread_options(const tessera_runtime_options& wanted) 
   if (wanted.thread_priority < 0 || wanted.thread_priority >= std::ssize(kPriorities))
     return fail(ErrorCode::invalid_argument, "thread_priority: {}, want a TESSERA_PRIORITY_, 0 to {}",
                 wanted.thread_priority, std::size(kPriorities) - 1);
-  TESSERA_TRY(capi::require_flags(wanted.flags, TESSERA_RUNTIME_PIN_THREADS));
   ThreadPoolOptions options;
   options.n_threads = wanted.n_threads == 0 ? default_thread_count() : wanted.n_threads;
   options.priority = kPriorities[wanted.thread_priority];
@@ -51,7 +51,51 @@ Result<ThreadPoolOptions> thread_options(const tessera_runtime_options& wanted) 
   return options;
 }
 
+int32_t use_of(BufferUsage usage) {
+  switch (usage) {
+    case BufferUsage::weights:
+      return TESSERA_MEMORY_WEIGHTS;
+    case BufferUsage::cache:
+      return TESSERA_MEMORY_CACHE;
+    case BufferUsage::compute:
+      return TESSERA_MEMORY_COMPUTE;
+    case BufferUsage::any:
+      break;
+  }
+  return TESSERA_MEMORY_OTHER;
+}
+
+Result<HostAllocator> allocator_of(const tessera_runtime_options& wanted) {
+  if ((wanted.allocate == nullptr) != (wanted.free == nullptr))
+    return fail(ErrorCode::invalid_argument, "allocate, free: one of them is NULL, want both or none");
+  if (wanted.allocate == nullptr) return HostAllocator();
+  return HostAllocator{
+      .allocate = [allocate = wanted.allocate, user = wanted.memory_user](
+                      size_t bytes, size_t alignment,
+                      BufferUsage usage) { return allocate(user, bytes, alignment, use_of(usage)); },
+      .free = [free = wanted.free, user = wanted.memory_user](
+                  void* memory, size_t bytes, BufferUsage usage) { free(user, memory, bytes, use_of(usage)); }};
+}
+
+Result<RegistryOptions> registry_options(const tessera_runtime_options& wanted) {
+  TESSERA_TRY(capi::require_flags(wanted.flags, TESSERA_RUNTIME_PIN_THREADS | TESSERA_RUNTIME_USE_ENVIRONMENT));
+  RegistryOptions options;
+  options.isa = capi::text_or_empty(wanted.isa);
+  options.plugins = capi::split_names(capi::text_or_empty(wanted.plugins), ':');
+  options.use_environment = (wanted.flags & TESSERA_RUNTIME_USE_ENVIRONMENT) != 0;
+  TESSERA_ASSIGN(options.allocator, allocator_of(wanted));
+  return options;
+}
+
 }  // namespace
+
+Result<ThreadPool*> tessera_runtime::threads() {
+  const std::lock_guard lock(pool_mutex);
+  if (pool == nullptr) {
+    TESSERA_ASSIGN(pool, ThreadPool::create(thread_options));
+  }
+  return pool.get();
+}
 
 void tessera_runtime::log(int32_t level, const std::string& text) {
   if (log_function == nullptr) return;
@@ -69,8 +113,9 @@ tessera_status tessera_runtime_create(const tessera_runtime_options* options, te
     TESSERA_TRY(capi::require_pointer(runtime, "runtime"));
     TESSERA_ASSIGN(const auto wanted, capi::read_sized(options, kRuntimeDefaults, "options"));
     TESSERA_ASSIGN(const ThreadPoolOptions threads, thread_options(wanted));
+    TESSERA_ASSIGN(RegistryOptions registry, registry_options(wanted));
     auto created = std::make_unique<tessera_runtime>(wanted.memory_budget);
-    TESSERA_ASSIGN(created->registry, create_registry(wanted.isa == nullptr ? "" : wanted.isa));
+    TESSERA_ASSIGN(created->registry, create_registry(std::move(registry)));
     created->thread_options = threads;
     created->log_function = wanted.log;
     created->log_user = wanted.log_user;

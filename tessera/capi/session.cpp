@@ -66,6 +66,11 @@ Result<SessionOptions> capi::read_session_options(const tessera_model& model, co
   return wanted;
 }
 
+Result<std::unique_ptr<Session>> capi::create_session(const tessera_model& model, SessionOptions options) {
+  TESSERA_ASSIGN(options.threads.pool, model.runtime->threads());
+  return Session::create(model.engine, options);
+}
+
 tessera_status tessera_session_create(tessera_model* model, const tessera_session_options* options,
                                       tessera_session** session, tessera_error* error) {
   return guarded(error, [&]() -> Result<> {
@@ -74,7 +79,7 @@ tessera_status tessera_session_create(tessera_model* model, const tessera_sessio
     TESSERA_ASSIGN(const SessionOptions wanted, capi::read_session_options(*model, options));
     auto created = std::make_unique<tessera_session>(model);
     TESSERA_ASSIGN(created->memory, capi::take_session_memory(*model, wanted));
-    TESSERA_ASSIGN(created->session, Session::create(model->engine, wanted));
+    TESSERA_ASSIGN(created->session, capi::create_session(*model, wanted));
     if (const std::string_view warning = created->session->warning(); !warning.empty())
       model->runtime->log(TESSERA_LOG_WARNING, std::string(warning));
     *session = created.release();

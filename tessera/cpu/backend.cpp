@@ -179,12 +179,11 @@ size_t work_bytes_of(const Kernels& kernels, const Step& step) {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const Device& device, const Kernels& kernels, std::unique_ptr<ThreadPool> threads,
-             ActivationPrecision activations)
+  CpuBackend(const Device& device, const Kernels& kernels, ThreadGroup threads, ActivationPrecision activations)
       : device_(device), kernels_(kernels), threads_(std::move(threads)), activations_(activations) {}
 
   const Device& device() const override { return device_; }
-  std::string_view warning() const override { return threads_->warning(); }
+  std::string_view warning() const override { return threads_.warning(); }
 
   Result<size_t> work_bytes(const Graph& graph) const override {
     TESSERA_TRY(require_supported(device_, graph));
@@ -218,7 +217,7 @@ class CpuBackend final : public Backend {
 
   Result<std::vector<NodeTime>> run_timed(GraphPlan& plan, const CancelToken* cancel) override {
     const auto& timed = static_cast<CpuPlan&>(plan);
-    StepClock clock(timed.steps.size(), threads_->size());
+    StepClock clock(timed.steps.size(), threads_.size());
     TESSERA_TRY(run_steps(timed.steps, cancel, &clock));
     return clock.times(timed);
   }
@@ -227,7 +226,7 @@ class CpuBackend final : public Backend {
   Result<> run_steps(const std::vector<Step>& steps, const CancelToken* cancel, StepClock* clock) {
     fault_.clear();
     bool cancelled = false;
-    threads_->run(
+    threads_.run(
         [&](ThreadContext& thread) {
           Worker worker{thread, kernels_, fault_};
           for (size_t i = 0; i < steps.size(); ++i) {
@@ -242,7 +241,7 @@ class CpuBackend final : public Backend {
             return;
           }
         },
-        {.cancel = cancel});
+        cancel);
     if (cancelled) return fail(ErrorCode::cancelled, "cancelled");
     if (const Fault::Record* fault = fault_.get())
       return fail(ErrorCode::invalid_argument, "{} {}: {} {}, want 0 to {}", info(fault->step->node->op).name,
@@ -250,18 +249,21 @@ class CpuBackend final : public Backend {
     return {};
   }
 
-  Compiler compiler(const Graph& graph) const { return {graph, kernels_, threads_->size(), activations_}; }
+  Compiler compiler(const Graph& graph) const { return {graph, kernels_, threads_.size(), activations_}; }
 
   const Device& device_;
   const Kernels& kernels_;
-  std::unique_ptr<ThreadPool> threads_;
+  ThreadGroup threads_;
   ActivationPrecision activations_;
   Fault fault_;
 };
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(const Kernels& kernels) : kernels_(kernels), host_(*this), packed_(*this, kernels) {
+  CpuDevice(const Kernels& kernels, HostAllocator allocator)
+      : kernels_(kernels),
+        host_(*this, Pages::plain, allocator),
+        packed_(*this, kernels, Pages::plain, std::move(allocator)) {
     for (const Pages pages : {Pages::huge, Pages::numa, Pages::hbm}) {
       more_types_.push_back(std::make_unique<HostBufferType>(*this, pages));
       more_types_.push_back(std::make_unique<PackedBufferType>(*this, kernels, pages));
@@ -311,7 +313,7 @@ class CpuDevice final : public Device {
   Result<std::unique_ptr<Buffer>> wrap_host(std::span<std::byte> memory) const override { return host_.wrap(memory); }
 
   Result<std::unique_ptr<Backend>> create_backend(const BackendOptions& options) const override {
-    TESSERA_ASSIGN(auto threads, ThreadPool::create(options.threads));
+    TESSERA_ASSIGN(ThreadGroup threads, ThreadGroup::create(options.threads));
     return std::make_unique<CpuBackend>(*this, kernels_, std::move(threads), options.activations);
   }
 
@@ -375,9 +377,9 @@ Result<DevicePeaks> CpuDevice::measure_peaks(const BackendOptions& options) cons
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> create_device(const std::string& isa) {
+Result<std::unique_ptr<Device>> create_device(const std::string& isa, HostAllocator allocator) {
   TESSERA_ASSIGN(const Kernels* kernels, select_kernels(isa));
-  return std::make_unique<CpuDevice>(*kernels);
+  return std::make_unique<CpuDevice>(*kernels, std::move(allocator));
 }
 
 }  // namespace tessera::cpu

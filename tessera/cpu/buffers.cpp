@@ -16,8 +16,10 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kMaxSize = size_t{1} << 46;
 
 // Allocates memory; an error names the buffer type.
-Result<HostMemory> memory_for(const BufferType& type, size_t bytes, Pages pages) {
-  auto memory = HostMemory::allocate(bytes, pages);
+Result<HostMemory> memory_for(const BufferType& type, size_t bytes, BufferUsage usage, Pages pages,
+                              const HostAllocator& allocator) {
+  auto memory = allocator.allocate == nullptr ? HostMemory::allocate(bytes, pages)
+                                              : HostMemory::allocate(allocator, bytes, type.alignment(), usage);
   if (!memory) return forward_error(memory, type.name());
   return memory;
 }
@@ -125,7 +127,7 @@ size_t HostBufferType::alignment() const { return kAlignment; }
 size_t HostBufferType::max_size() const { return kMaxSize; }
 
 Result<std::unique_ptr<Buffer>> HostBufferType::allocate(size_t bytes, BufferUsage usage) const {
-  TESSERA_ASSIGN(HostMemory memory, memory_for(*this, bytes, pages_));
+  TESSERA_ASSIGN(HostMemory memory, memory_for(*this, bytes, usage, pages_, allocator_));
   return std::make_unique<HostBuffer>(*this, std::move(memory), bytes, usage);
 }
 
@@ -160,7 +162,7 @@ Result<size_t> PackedBufferType::tensor_bytes(DType dtype, const Shape& shape) c
 }
 
 Result<std::unique_ptr<Buffer>> PackedBufferType::allocate(size_t bytes, BufferUsage usage) const {
-  TESSERA_ASSIGN(HostMemory memory, memory_for(*this, bytes, pages_));
+  TESSERA_ASSIGN(HostMemory memory, memory_for(*this, bytes, usage, pages_, allocator_));
   return std::make_unique<PackedBuffer>(*this, std::move(memory), bytes, usage);
 }
 

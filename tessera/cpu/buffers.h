@@ -10,7 +10,9 @@ namespace tessera::cpu {
 
 class HostBufferType final : public BufferType {
  public:
-  explicit HostBufferType(const Device& device, Pages pages = Pages::plain) : device_(device), pages_(pages) {}
+  /// allocator: used instead of `pages` unless it is empty.
+  explicit HostBufferType(const Device& device, Pages pages = Pages::plain, HostAllocator allocator = {})
+      : device_(device), pages_(pages), allocator_(std::move(allocator)) {}
   std::string_view name() const override;  // "cpu", "cpu-huge", "cpu-numa", "cpu-hbm"
   const Device& device() const override { return device_; }
   size_t alignment() const override;
@@ -26,14 +28,17 @@ class HostBufferType final : public BufferType {
  private:
   const Device& device_;
   Pages pages_;
+  HostAllocator allocator_;
 };
 
 /// Holds only matrices [k, n_rows], or several matrices [k, n_rows, n] if n_rows is a multiple of 16. set() and get()
 /// require whole panels of 16 rows (the last may be partial).
 class PackedBufferType final : public BufferType {
  public:
-  PackedBufferType(const Device& device, const Kernels& kernels, Pages pages = Pages::plain)
-      : device_(device), kernels_(kernels), pages_(pages) {}
+  /// allocator: used instead of `pages` unless it is empty.
+  PackedBufferType(const Device& device, const Kernels& kernels, Pages pages = Pages::plain,
+                   HostAllocator allocator = {})
+      : device_(device), kernels_(kernels), pages_(pages), allocator_(std::move(allocator)) {}
   std::string_view name() const override;  // "cpu-packed", "cpu-packed-huge", ...
   const Device& device() const override { return device_; }
   size_t alignment() const override;
@@ -50,6 +55,7 @@ class PackedBufferType final : public BufferType {
   const Device& device_;
   const Kernels& kernels_;
   Pages pages_;
+  HostAllocator allocator_;
 };
 
 }  // namespace tessera::cpu

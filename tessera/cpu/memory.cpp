@@ -104,6 +104,21 @@ Result<HostMemory> HostMemory::allocate(size_t bytes, Pages pages) {
   return map(bytes, pages);
 }
 
+Result<HostMemory> HostMemory::allocate(const HostAllocator& allocator, size_t bytes, size_t alignment,
+                                        BufferUsage usage) {
+  if (bytes == 0) return HostMemory(Pages::plain, nullptr, 0, nullptr, 0);
+  auto* data = static_cast<std::byte*>(allocator.allocate(bytes, alignment, usage));
+  if (data == nullptr) return fail(ErrorCode::out_of_memory, "the program's allocator refuses {} bytes", bytes);
+  HostMemory memory(Pages::plain, data, bytes, data, bytes);
+  memory.allocator_ = &allocator;
+  memory.usage_ = usage;
+  if (reinterpret_cast<uintptr_t>(data) % alignment != 0)
+    return fail(ErrorCode::invalid_argument, "the program's allocator returned an address that is no multiple of {}",
+                alignment);
+  std::memset(data, 0, bytes);
+  return memory;
+}
+
 Result<HostMemory> HostMemory::map(size_t bytes, Pages pages) {
   // A large allocation is aligned to large pages, so that they can back all of it.
   const size_t slack = bytes >= kHugePage ? kHugePage : 0;
@@ -150,11 +165,15 @@ HostMemory::HostMemory(HostMemory&& other) noexcept
       mapping_(std::exchange(other.mapping_, nullptr)),
       mapped_bytes_(other.mapped_bytes_),
       data_(other.data_),
-      bytes_(other.bytes_) {}
+      bytes_(other.bytes_),
+      allocator_(other.allocator_),
+      usage_(other.usage_) {}
 
 HostMemory::~HostMemory() {
   if (mapping_ == nullptr) return;
-  if (pages_ == Pages::hbm)
+  if (allocator_ != nullptr)
+    allocator_->free(mapping_, mapped_bytes_, usage_);
+  else if (pages_ == Pages::hbm)
     free_hbm(mapping_);
   else
     ::munmap(mapping_, mapped_bytes_);
@@ -163,7 +182,7 @@ HostMemory::~HostMemory() {
 Result<> HostMemory::reset() {
   if (bytes_ == 0) return {};
   // A large page returned to the system might not be available again.
-  if (pages_ == Pages::huge || pages_ == Pages::hbm) {
+  if (pages_ == Pages::huge || pages_ == Pages::hbm || allocator_ != nullptr) {
     std::memset(data_, 0, bytes_);
     return {};
   }

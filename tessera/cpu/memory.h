@@ -1,10 +1,12 @@
-// Page-aligned zeroed memory from the operating system, in several kinds of pages. The CPU's buffers use it.
+// Zeroed memory from the operating system, in several kinds of pages, or from the program that uses the engine. The
+// CPU's buffers use it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include "tessera/backend/host_allocator.h"
 #include "tessera/base/result.h"
 
 namespace tessera::cpu {
@@ -24,13 +26,16 @@ class HostMemory {
  public:
   /// Errors: out_of_memory; unsupported (the machine has no memory of this kind), with the reason.
   static Result<HostMemory> allocate(size_t bytes, Pages pages = Pages::plain);
+  /// From an allocator, which must outlive the memory. Errors: out_of_memory; invalid_argument (the
+  /// address is no multiple of `alignment`).
+  static Result<HostMemory> allocate(const HostAllocator& allocator, size_t bytes, size_t alignment, BufferUsage usage);
   HostMemory(HostMemory&& other) noexcept;
   HostMemory& operator=(HostMemory&&) = delete;
   ~HostMemory();
 
   std::byte* data() const { return data_; }
-  /// Sets the contents to zero. Pages are returned to the system, except explicit large pages and high-bandwidth
-  /// memory.
+  /// Sets the contents to zero. Pages are returned to the system, except explicit large pages, high-bandwidth memory,
+  /// and memory of an allocator.
   Result<> reset();
 
  private:
@@ -45,6 +50,8 @@ class HostMemory {
   size_t mapped_bytes_;
   std::byte* data_;
   size_t bytes_;
+  const HostAllocator* allocator_ = nullptr;  // null: the system
+  BufferUsage usage_ = BufferUsage::any;
 };
 
 }  // namespace tessera::cpu

@@ -12,12 +12,12 @@ namespace tessera::llama {
 /// The rows of logits or embeddings of the last batch. They stay where they are until the next one.
 class Outputs {
  public:
-  /// Starts over for a batch of n_tokens.
-  void begin(size_t n_tokens, size_t width);
+  /// Starts over for a batch of n_tokens, of which n_rows have a row.
+  void begin(size_t n_tokens, size_t n_rows, size_t width);
   /// Adds the row of a token of the batch.
   void add(size_t token, std::span<const float> row);
   void set_pooled(int32_t sequence, std::vector<float> values) { pooled_[sequence] = std::move(values); }
-  void clear() { begin(0, 0); }
+  void clear() { begin(0, 0, 0); }
 
   float* rows() { return rows_.empty() ? nullptr : rows_.data(); }
   size_t n_rows() const { return width_ == 0 ? 0 : rows_.size() / width_; }
@@ -78,7 +78,7 @@ struct llama_context : tessera::llama::Tagged {
 
   std::shared_ptr<const llama_model> model;
   std::shared_ptr<tessera::Engine> engine{};
-  tessera::llama::ContextParams params{};  // as they came to be
+  tessera::llama::ContextParams params{};  // after rounding, with defaults filled in
   int64_t n_ctx_seq = 0;
   tessera::nn::Pooling pooling = tessera::nn::Pooling::none;
   tessera::SessionOptions options{};
@@ -96,17 +96,9 @@ struct llama_context : tessera::llama::Tagged {
 
 namespace tessera::llama {
 
-/// Calls a function for a context of llama.h.
-template <class T, class Function>
-T of_context(const char* function, const llama_context* ctx, T failed, Function&& body) {
-  return guarded<T>(function, failed, [&]() -> Result<T> {
-    TESSERA_TRY(require(ctx, "ctx"));
-    return body(*ctx);
-  });
-}
-
-template <class T, class Function>
-T of_context(const char* function, llama_context* ctx, T failed, Function&& body) {
+/// Calls a function for a context of llama.h, which may be const.
+template <class T, class Context, class Function>
+T of_context(const char* function, Context* ctx, T failed, Function&& body) {
   return guarded<T>(function, failed, [&]() -> Result<T> {
     TESSERA_TRY(require(ctx, "ctx"));
     return body(*ctx);

@@ -123,21 +123,74 @@ class BatchReader {
 
 bool equal_sequences(const GivenToken& a, const GivenToken& b) { return std::ranges::equal(a.sequences, b.sequences); }
 
+// The sequences of a batch as they were before it. Puts them back at its end, unless the batch has succeeded.
+class Rollback {
+ public:
+  explicit Rollback(llama_context& context) : context_(context) {}
+  Rollback(const Rollback&) = delete;
+  Rollback& operator=(const Rollback&) = delete;
+  ~Rollback() {
+    if (has_succeeded_) return;
+    context_.outputs.clear();
+    for (const Before& before : sequences_) guarded("llama_decode", [&] { return put_back(before); });
+  }
+
+  /// saves_states: saves the sequences that cannot be cut at their old end.
+  Result<> begin(std::span<const GivenToken> tokens, bool saves_states) {
+    for (const GivenToken& token : tokens)
+      for (const llama_seq_id id : token.sequences)
+        if (std::ranges::find(sequences_, id, &Before::sequence) == sequences_.end())
+          TESSERA_TRY(add(id, saves_states));
+    return {};
+  }
+  void succeed() { has_succeeded_ = true; }
+
+ private:
+  struct Before {
+    llama_seq_id sequence;
+    std::optional<int32_t> last;   // its last position
+    std::vector<std::byte> state;  // empty: the sequence can be cut
+  };
+
+  // A recurrent state has no earlier positions, and a sliding window forgets them.
+  bool can_be_cut() const {
+    return !context_.session->is_recurrent() && tessera_llama_model_n_swa(context_.model.get()) == 0;
+  }
+
+  Result<> add(llama_seq_id sequence, bool saves_states) {
+    Before before{.sequence = sequence, .last = context_.session->max_position(sequence), .state = {}};
+    if (saves_states && before.last && !can_be_cut()) {
+      TESSERA_ASSIGN(before.state, context_.session->save_state(sequence));
+    }
+    sequences_.push_back(std::move(before));
+    return {};
+  }
+
+  Result<> put_back(const Before& before) {
+    Session& session = *context_.session;
+    if (session.max_position(before.sequence) == before.last) return {};
+    if (before.state.empty()) return session.remove(before.sequence, before.last.value_or(-1) + 1, INT32_MAX);
+    return session.restore_state(before.sequence, before.state);
+  }
+
+  llama_context& context_;
+  std::vector<Before> sequences_;
+  bool has_succeeded_ = false;
+};
+
 // Computes a batch in parts: as many outputs as the session has room for, and tokens of the same sequences if they
-// belong to several. After an error, the parts before are removed again.
+// belong to several.
 class BatchRun {
  public:
   BatchRun(llama_context& context, std::span<const GivenToken> tokens) : context_(context), tokens_(tokens) {}
 
+  /// Whether the batch is one call of the session, which changes nothing if it fails.
+  bool is_one_call() const { return end_of_part(0) == tokens_.size() && tokens_.front().sequences.size() == 1; }
+
   Result<> run() {
     for (size_t begin = 0; begin < tokens_.size();) {
       const size_t end = end_of_part(begin);
-      Result<> done = run_part(begin, end);
-      if (!done) {
-        undo(begin);
-        context_.outputs.clear();
-        return done;
-      }
+      TESSERA_TRY(run_part(begin, end));
       begin = end;
     }
     return {};
@@ -181,15 +234,6 @@ class BatchRun {
       TESSERA_TRY(session.copy(first.token.sequence, to, from, tokens_[end - 1].token.position + 1));
     }
     return {};
-  }
-
-  void undo(size_t end) {
-    for (size_t i = end; i-- > 0;)
-      for (const llama_seq_id id : tokens_[i].sequences) {
-        const int32_t position = tokens_[i].token.position;
-        if (auto removed = context_.session->remove(id, position, INT32_MAX); !removed)
-          log_line(LogLevel::warning, "llama_decode", removed.error().message());
-      }
   }
 
   llama_context& context_;
@@ -252,17 +296,26 @@ Result<> forget_sequences(llama_context& context, std::span<const GivenToken> to
   return {};
 }
 
+void begin_outputs(llama_context& context, std::span<const GivenToken> tokens) {
+  const int64_t width = context.options.embeddings ? context.info().n_embd : context.info().n_vocab;
+  const auto n_rows = std::ranges::count_if(tokens, [](const GivenToken& one) { return one.token.wants_logits; });
+  context.outputs.begin(tokens.size(), static_cast<size_t>(n_rows), static_cast<size_t>(width));
+}
+
 Result<> decode_batch(llama_context& context, const llama_batch& batch) {
   const int64_t begin = tessera_llama_time_us();
   TESSERA_ASSIGN(const std::vector<GivenToken> tokens, BatchReader(context, batch).read());
   const AbortWatch watch(context);
   if (context.cancel.cancelled()) return fail(ErrorCode::cancelled, "stopped by the abort callback");
   if (context.is_without_memory()) TESSERA_TRY(forget_sequences(context, tokens));
-  const bool embeddings = context.options.embeddings;
-  context.outputs.begin(tokens.size(),
-                        static_cast<size_t>(embeddings ? context.info().n_embd : context.info().n_vocab));
-  TESSERA_TRY(BatchRun(context, tokens).run());
-  if (embeddings && context.pooling != nn::Pooling::none) TESSERA_TRY(pool(context, tokens));
+  const bool pools = context.options.embeddings && context.pooling != nn::Pooling::none;
+  BatchRun run(context, tokens);
+  Rollback rollback(context);
+  TESSERA_TRY(rollback.begin(tokens, pools || !run.is_one_call()));
+  begin_outputs(context, tokens);
+  TESSERA_TRY(run.run());
+  if (pools) TESSERA_TRY(pool(context, tokens));
+  rollback.succeed();
   count_time(context, begin, batch.n_tokens);
   return {};
 }

@@ -3,10 +3,10 @@
 #include <chrono>
 #include <utility>
 
-#include "tessera/app/app.h"
 #include "tessera/base/cpu_info.h"
 #include "tessera/gguf/split.h"
 #include "tessera/llama/boundary.h"
+#include "tessera/llama/registry.h"
 
 using namespace tessera;
 using namespace tessera::llama;
@@ -145,7 +145,7 @@ bool tessera_llama_supports_rpc() { return false; }
 
 bool tessera_llama_supports_gpu_offload() {
   return guarded("llama_supports_gpu_offload", false, []() -> Result<bool> {
-    TESSERA_ASSIGN(const auto registry, create_registry(""));
+    TESSERA_ASSIGN(const auto registry, shared_registry());
     return !registry->gpus().empty();
   });
 }

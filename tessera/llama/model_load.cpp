@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <array>
 
-#include "tessera/app/app.h"
 #include "tessera/base/cpu_info.h"
 #include "tessera/engine/vocab_loader.h"
 #include "tessera/gguf/keys.h"
 #include "tessera/llama/device_names.h"
 #include "tessera/llama/objects.h"
+#include "tessera/llama/registry.h"
 
 using namespace tessera;
 using namespace tessera::llama;
@@ -132,7 +132,7 @@ Result<llama_model*> open_model(const std::string& path, const ModelParams& para
   const auto model = std::make_shared<llama_model>();
   model->class_labels = class_labels(*files);
   model->chat_templates = chat_templates(files->metadata());
-  TESSERA_ASSIGN(model->registry, create_registry(""));
+  TESSERA_ASSIGN(model->registry, shared_registry());
   TESSERA_TRY(params.vocab_only ? open_vocabulary(*model, std::move(files))
                                 : open_weights(*model, std::move(files), params));
   for (const std::string& warning : model->vocab.tokenizer->warnings())

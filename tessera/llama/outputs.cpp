@@ -6,9 +6,10 @@
 
 namespace tessera::llama {
 
-void Outputs::begin(size_t n_tokens, size_t width) {
+void Outputs::begin(size_t n_tokens, size_t n_rows, size_t width) {
   width_ = width;
   rows_.clear();
+  rows_.reserve(n_rows * width);
   row_of_token_.assign(n_tokens, -1);
   pooled_.clear();
 }

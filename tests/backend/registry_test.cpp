@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "tessera/app/app.h"
 #include "tessera/cpu/backend.h"
-#include "tests/support/testing.h"
+#include "tests/backend/plugin_support.h"
 
 namespace tessera {
 namespace {
@@ -98,6 +100,43 @@ TEST(Registry, FindsMemoryByName) {
 }
 
 TEST(Registry, AnUnknownInstructionSetIsRefused) { EXPECT_ERROR(create_registry("mmx"), "mmx"); }
+
+// Names of the devices of a registry whose environment names one plugin, and whose options name another.
+std::vector<std::string> plugin_devices(bool use_environment, std::vector<std::string> plugins) {
+  ::setenv("TESSERA_BACKENDS", testing::example_path("plain").c_str(), 1);
+  const auto registry =
+      create_registry(RegistryOptions{.plugins = std::move(plugins), .use_environment = use_environment});
+  std::vector<std::string> names;
+  for (const auto& device : registry.value()->devices())
+    if (const std::string name(device->name()); name.starts_with("example:") || name.starts_with("fine:"))
+      names.push_back(name);
+  ::unsetenv("TESSERA_BACKENDS");
+  return names;
+}
+
+TEST(Registry, PluginsComeFromTheOptionsAndFromTheEnvironmentIfItCounts) {
+  using Names = std::vector<std::string>;
+  const std::string fine = testing::plugin_path("fine");
+  EXPECT_EQ(plugin_devices(false, {}), Names());
+  EXPECT_EQ(plugin_devices(false, {fine}), Names{"fine:0"});
+  const Names of_environment = plugin_devices(true, {});
+  EXPECT_FALSE(of_environment.empty());
+  Names both = of_environment;
+  both.push_back("fine:0");
+  EXPECT_EQ(plugin_devices(true, {fine}), both);
+}
+
+TEST(Registry, LimitsOfTheEnvironmentCountIfItIsUsed) {
+  ::setenv("TESSERA_CUDA_MEMORY", "plenty", 1);
+  for (const bool counts : {false, true}) {
+    ASSERT_OK_AND_ASSIGN(const auto registry, create_registry(RegistryOptions{.use_environment = counts}));
+    registry->devices();
+    bool is_refused = false;
+    for (const std::string& note : registry->notes()) is_refused |= note.find("plenty") != std::string::npos;
+    EXPECT_EQ(is_refused, counts);
+  }
+  ::unsetenv("TESSERA_CUDA_MEMORY");
+}
 
 }  // namespace
 }  // namespace tessera

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "tests/support/testing.h"
@@ -407,6 +409,161 @@ TEST(ThreadPool, LargestPoolStartsRunsAndStops) {
 
 TEST(ThreadPool, PoolIsDestroyedUnused) {
   for (int i = 0; i < 20; ++i) make_pool({.n_threads = 3, .start_paused = i % 2 == 0});
+}
+
+// Each run counts alone: a second one in the meantime would be seen by the thread sanitizer, and in the numbers.
+TEST(ThreadPool, RunsOfSeveralThreadsTakeTurns) {
+  const auto pool = make_pool(3);
+  constexpr int kCallers = 4, kRuns = 200;
+  std::vector<int> n_calls(3, 0);
+  int n_wrong = 0;
+  const auto call = [&] {
+    for (int i = 0; i < kRuns; ++i)
+      pool->run([&](ThreadContext& context) {
+        const int before = n_calls[at(context.index)]++;
+        context.barrier();
+        if (context.index != 0) return;
+        for (const int calls : n_calls) n_wrong += calls == before + 1 ? 0 : 1;
+      });
+  };
+  std::vector<std::thread> callers;
+  for (int i = 0; i < kCallers; ++i) callers.emplace_back(call);
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(n_wrong, 0);
+  EXPECT_EQ(n_calls, std::vector<int>(3, kCallers * kRuns));
+}
+
+// A thread that runs again and again lets another in after its current run.
+TEST(ThreadPool, TurnsAreGivenInTheOrderOfTheCalls) {
+  const auto pool = make_pool(2);
+  std::atomic<bool> asks{false}, was_served{false};
+  std::thread other;
+  int n_runs = 0, n_while_asking = 0;
+  while (!was_served && n_runs < 10'000) {
+    pool->run([&](ThreadContext& context) {
+      if (context.index != 0) return;
+      if (++n_runs == 1) {
+        other = std::thread([&] {
+          asks = true;
+          pool->run([&](ThreadContext&) { was_served = true; });
+        });
+        while (!asks) std::this_thread::yield();
+        // The other thread is about to ask: time for it to do so.
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+      n_while_asking += was_served ? 0 : 1;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    });
+  }
+  other.join();
+  EXPECT_TRUE(was_served);
+  EXPECT_LT(n_while_asking, 100);
+}
+
+struct Mishap : std::runtime_error {
+  explicit Mishap(int index) : std::runtime_error("mishap"), thread(index) {}
+  int thread;
+};
+
+// Returns the thread whose exception run() threw; -1: none.
+int thrower_of(ThreadPool& pool, FunctionRef<void(ThreadContext&)> work, int n_threads = 0) {
+  try {
+    pool.run(work, {.n_threads = n_threads});
+  } catch (const Mishap& mishap) {
+    return mishap.thread;
+  }
+  return -1;
+}
+
+TEST(ThreadPool, AnExceptionOfOneThreadEndsTheRun) {
+  for (const int n_threads : {1, 2, 3, 4}) {
+    const auto pool = make_pool(4);
+    for (int thrower = 0; thrower < n_threads; ++thrower)
+      for (const int n_before : {0, 1, 5}) {
+        std::atomic<int> n_beyond{0};
+        const auto work = [&](ThreadContext& context) {
+          for (int i = 0; i < 10; ++i) {
+            if (i == n_before && context.index == thrower) throw Mishap(thrower);
+            context.barrier();
+            if (i >= n_before) ++n_beyond;
+          }
+        };
+        EXPECT_EQ(thrower_of(*pool, work, n_threads), thrower) << n_threads << " threads, " << n_before;
+        EXPECT_EQ(n_beyond.load(), 0);
+        EXPECT_EQ(count_stale_reads(*pool, n_threads, 20), 0);
+        EXPECT_EQ(count_stale_reads(*pool, 4, 20), 0);
+      }
+  }
+}
+
+TEST(ThreadPool, ThreadsThatHaveNoBarrierLeftFinishTheirWork) {
+  const auto pool = make_pool(3);
+  for (int thrower = 0; thrower < 3; ++thrower) {
+    std::atomic<int> n_finished{0};
+    const auto work = [&](ThreadContext& context) {
+      context.barrier();
+      if (context.index == thrower) throw Mishap(thrower);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      ++n_finished;
+    };
+    EXPECT_EQ(thrower_of(*pool, work), thrower);
+    EXPECT_EQ(n_finished.load(), 2);
+    EXPECT_EQ(count_stale_reads(*pool, 3, 20), 0);
+  }
+}
+
+TEST(ThreadPool, OfSeveralExceptionsOneIsThrown) {
+  const auto pool = make_pool(4);
+  for (int i = 0; i < 50; ++i) {
+    const int thrower = thrower_of(*pool, [](ThreadContext& context) { throw Mishap(context.index); });
+    EXPECT_TRUE(thrower >= 0 && thrower < 4) << thrower;
+  }
+  EXPECT_EQ(count_stale_reads(*pool, 4, 20), 0);
+}
+
+TEST(ThreadPool, SleepingThreadsNoticeAnException) {
+  const auto pool = make_pool({.n_threads = 3, .poll = 0});
+  for (int thrower = 0; thrower < 3; ++thrower) {
+    const auto work = [&](ThreadContext& context) {
+      if (context.index == thrower) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));  // the others sleep at the barrier by then
+        throw Mishap(thrower);
+      }
+      context.barrier();
+    };
+    EXPECT_EQ(thrower_of(*pool, work), thrower);
+  }
+}
+
+TEST(ThreadGroup, HasAPoolOfItsOwnOrThreadsOfAnother) {
+  ASSERT_OK_AND_ASSIGN(ThreadGroup own, ThreadGroup::create({.n_threads = 2}));
+  EXPECT_EQ(own.size(), 2);
+  const auto pool = make_pool(3);
+  ASSERT_OK_AND_ASSIGN(ThreadGroup shared, ThreadGroup::create({.n_threads = 2, .pool = pool.get()}));
+  EXPECT_EQ(shared.size(), 2);
+  for (ThreadGroup* group : {&own, &shared}) {
+    std::vector<int> counts(2, 0);
+    group->run([&](ThreadContext& context) { counts[at(context.index)] = context.count; });
+    EXPECT_EQ(counts, std::vector<int>(2, 2));
+    CancelToken cancel;
+    cancel.cancel();
+    bool is_cancelled = false;
+    group->run(
+        [&](ThreadContext& context) {
+          if (context.barrier_and_check_cancel() && context.index == 0) is_cancelled = true;
+        },
+        &cancel);
+    EXPECT_TRUE(is_cancelled);
+  }
+  // The pool's threads are the ones that work.
+  std::vector<std::thread::id> of_pool(3), of_group(2);
+  pool->run([&](ThreadContext& context) { of_pool[at(context.index)] = std::this_thread::get_id(); });
+  shared.run([&](ThreadContext& context) { of_group[at(context.index)] = std::this_thread::get_id(); });
+  EXPECT_EQ(of_group[1], of_pool[1]);
+  for (const int n : {0, 4})
+    EXPECT_ERROR(ThreadGroup::create({.n_threads = n, .pool = pool.get()}),
+                 std::to_string(n) + " threads: want 1 to 3");
+  EXPECT_ERROR(ThreadGroup::create({.n_threads = 0}), "0 threads: want 1 to 512");
 }
 
 }  // namespace

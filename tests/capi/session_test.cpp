@@ -499,7 +499,7 @@ TEST_F(CapiSession, GenerationFillsOrShiftsTheContext) {
 
 // Two models of one runtime and several sessions at the same time, each in a thread of its own.
 TEST(CapiThreads, SessionsRunBesideEachOther) {
-  const RuntimeHandle runtime = create_runtime_handle(1);
+  const RuntimeHandle runtime = create_runtime_handle(2);
   const ModelHandle models[] = {open_story(runtime.get()), open_story(runtime.get())};
   std::vector<std::string> texts(6);
   std::vector<std::thread> threads;

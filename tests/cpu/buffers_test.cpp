@@ -4,6 +4,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
 #include "tessera/isa/sets.h"
 #include "tests/cpu/smaps.h"
 #include "tests/support/graph_runner.h"
@@ -199,6 +204,75 @@ TEST_P(CpuBuffers, PanelsAreReadByTheOperationsThatKnowThemOnly) {
   EXPECT_FALSE(last_runs(build([](auto& b, Value weights, Value x) { b.mul_mat(x, weights); })));
   EXPECT_FALSE(last_runs(build([](auto& b, Value weights, Value x) { b.add(x, weights); })));
   EXPECT_FALSE(last_runs(build([](auto& b, Value weights, Value x) { b.mul_mat(b.reshape(weights, {32, 16}), x); })));
+}
+
+// A program's allocator: what it has given and not taken back, by use. Each address is no multiple of more than wanted.
+struct ProgramMemory {
+  std::map<void*, std::pair<size_t, BufferUsage>> given;
+  size_t at_most = SIZE_MAX;
+  size_t shift = 0;  // of addresses
+
+  HostAllocator allocator() {
+    return {.allocate = [this](size_t bytes, size_t alignment, BufferUsage usage) -> void* {
+              if (bytes > at_most) return nullptr;
+              auto* memory =
+                  static_cast<std::byte*>(std::aligned_alloc(alignment, (bytes / alignment + 2) * alignment));
+              std::fill_n(memory, bytes, std::byte{0xa5});
+              given[memory + shift] = {bytes, usage};
+              return memory + shift;
+            },
+            .free =
+                [this](void* memory, size_t bytes, BufferUsage usage) {
+                  EXPECT_EQ(given.at(memory), std::pair(bytes, usage));
+                  given.erase(memory);
+                  std::free(static_cast<std::byte*>(memory) - shift);
+                }};
+  }
+};
+
+TEST(CpuAllocator, GivesTheMemoryOfPlainAndPackedBuffers) {
+  ProgramMemory program;
+  ASSERT_OK_AND_ASSIGN(const auto device, cpu::create_device("", program.allocator()));
+  const BufferType& packed = device->weight_buffer_type(Op::mul_mat, DType::q8_0, {64, 32});
+  EXPECT_EQ(packed.name(), "cpu-packed");
+  for (const BufferType* type : {&device->buffer_type(), &packed})
+    for (const BufferUsage usage : {BufferUsage::any, BufferUsage::weights, BufferUsage::cache, BufferUsage::compute}) {
+      {
+        ASSERT_OK_AND_ASSIGN(const auto buffer, type->allocate(1000, usage));
+        ASSERT_EQ(program.given.size(), 1u);
+        EXPECT_EQ(program.given.begin()->first, buffer->base());
+        EXPECT_EQ(program.given.begin()->second, std::pair(size_t{1000}, usage));
+        const auto is_zero = [&] {
+          return std::all_of(buffer->base(), buffer->base() + 1000, [](std::byte b) { return b == std::byte{0}; });
+        };
+        EXPECT_TRUE(is_zero());
+        EXPECT_OK(buffer->clear(std::byte{7}));
+        EXPECT_OK(buffer->reset());
+        EXPECT_TRUE(is_zero());
+      }
+      EXPECT_TRUE(program.given.empty());
+    }
+  ASSERT_OK_AND_ASSIGN(const auto empty, device->buffer_type().allocate(0, BufferUsage::any));
+  EXPECT_TRUE(program.given.empty());
+  // Other pages come from the system.
+  for (const BufferType* type : device->buffer_types())
+    if (type->name() == "cpu-numa") {
+      const auto buffer = type->allocate(1000, BufferUsage::any);  // or an error, on a machine without nodes
+      EXPECT_TRUE(program.given.empty());
+    }
+}
+
+TEST(CpuAllocator, MayRefuse) {
+  ProgramMemory program;
+  ASSERT_OK_AND_ASSIGN(const auto device, cpu::create_device("", program.allocator()));
+  program.at_most = 999;
+  const auto refused = device->buffer_type().allocate(1000, BufferUsage::cache);
+  EXPECT_ERROR(refused, "cpu: the program's allocator refuses 1000 bytes");
+  EXPECT_EQ(refused.error().code(), ErrorCode::out_of_memory);
+  program.shift = 32;
+  EXPECT_ERROR(device->buffer_type().allocate(900, BufferUsage::cache),
+               "cpu: the program's allocator returned an address that is no multiple of 64");
+  EXPECT_TRUE(program.given.empty());
 }
 
 }  // namespace

@@ -471,6 +471,11 @@ TEST(LlamaBatch, AllocatesItsArrays) {
   }
   EXPECT_EQ(batch.seq_id[3], nullptr);
   llama_batch_free(batch);
+  batch = llama_batch_init(1, 0, 1);  // the smallest
+  ASSERT_NE(batch.token, nullptr);
+  batch.token[0] = batch.seq_id[0][0] = batch.logits[0] = 1;
+  EXPECT_EQ(batch.seq_id[1], nullptr);
+  llama_batch_free(batch);
   batch = llama_batch_init(2, 8, 1);
   EXPECT_EQ(batch.token, nullptr);
   ASSERT_NE(batch.embd, nullptr);

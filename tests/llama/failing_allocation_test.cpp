@@ -60,6 +60,18 @@ TEST_F(LlamaFailingAllocations, OfBatches) {
     EXPECT_TRUE(!is_done || row_of(context_.get(), -1) == want);
     return is_done;
   });
+  // Parts, and copies for other sequences.
+  llama_memory_clear(memory, true);
+  LlamaTokens shared;
+  for (llama_pos i = 0; i < 80; ++i) shared.add(5 + i, i, {1, 0}, true);
+  const llama_batch parts = shared.batch();
+  survives("parts", 3, [&] {
+    const bool is_done = llama_decode(context_.get(), parts) == 0;
+    const WorkingAllocations working;
+    EXPECT_EQ(llama_memory_seq_pos_max(memory, 0), is_done ? 79 : -1);
+    llama_memory_clear(memory, true);
+    return is_done;
+  });
   survives("embeddings", 7, [&] {
     llama_set_embeddings(context_.get(), true);
     const bool is_done = llama_decode(context_.get(), llama_batch_get_one(tokens_.data(), 1)) == 0 &&
@@ -67,6 +79,23 @@ TEST_F(LlamaFailingAllocations, OfBatches) {
     const WorkingAllocations working;
     llama_memory_clear(memory, true);
     llama_set_embeddings(context_.get(), false);
+    return is_done;
+  });
+}
+
+TEST_F(LlamaFailingAllocations, OfPooledEmbeddings) {
+  llama_context_params params = small_context(512, 2);
+  params.embeddings = true;
+  params.pooling_type = 1;
+  const LlamaContext context = create_llama(model_.get(), params);
+  const llama_memory_t memory = llama_get_memory(context.get());
+  survives("pooling", 1, [&] {
+    const bool is_done =
+        llama_decode(context.get(), llama_batch_get_one(tokens_.data(), static_cast<int32_t>(tokens_.size()))) == 0;
+    const WorkingAllocations working;
+    EXPECT_EQ(llama_get_embeddings_seq(context.get(), 0) != nullptr, is_done);
+    EXPECT_EQ(llama_memory_seq_pos_max(memory, 0), is_done ? static_cast<llama_pos>(tokens_.size()) - 1 : -1);
+    llama_memory_clear(memory, true);
     return is_done;
   });
 }

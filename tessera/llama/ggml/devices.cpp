@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <deque>
 
-#include "tessera/app/app.h"
 #include "tessera/llama/device_names.h"
 #include "tessera/llama/ggml/objects.h"
+#include "tessera/llama/registry.h"
 
 using namespace tessera;
 using namespace tessera::llama;
@@ -57,7 +57,7 @@ class DeviceList {
  public:
   static Result<std::unique_ptr<DeviceList>> create() {
     auto list = std::make_unique<DeviceList>();
-    TESSERA_ASSIGN(list->registry_, create_registry(""));
+    TESSERA_ASSIGN(list->registry_, shared_registry());
     for (const auto& device : list->registry_->devices()) list->add(*device);
     return list;
   }
@@ -94,7 +94,7 @@ class DeviceList {
     return backend;
   }
 
-  std::unique_ptr<Registry> registry_;
+  std::shared_ptr<const Registry> registry_;
   std::deque<ggml_backend_device> devices_;  // never move
   std::deque<ggml_backend_reg> backends_;
   ggml_backend_buffer_type host_memory_;

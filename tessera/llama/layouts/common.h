@@ -1,4 +1,5 @@
-// Conversions of the members that every layout of llama.h has, with any offsets.
+// Conversions of the members that layouts of llama.h share, with any offsets. Members that a layout lacks keep the
+// default.
 #pragma once
 
 #include "tessera/llama/params.h"
@@ -31,6 +32,7 @@ ModelParams common_model(const Model& from) {
   to.check_tensors = from.check_tensors;
   to.use_extra_bufts = from.use_extra_bufts;
   to.no_alloc = from.no_alloc;
+  if constexpr (requires { from.load_mode; }) to.load_mode = from.load_mode;
   return to;
 }
 
@@ -92,6 +94,7 @@ ContextParams common_context(const Context& from) {
   to.swa_full = from.swa_full;
   to.kv_unified = from.kv_unified;
   to.has_samplers = from.n_samplers > 0;
+  if constexpr (requires { from.n_outputs_max; }) to.n_outputs_max = from.n_outputs_max;
   return to;
 }
 

@@ -23,16 +23,8 @@ void set_defaults(llama_model_quantize_params& params) {
   params.max_buf_size = kMaxQuantizeBuffer;
 }
 
-ModelParams to_params(const llama_model_params& params) {
-  ModelParams to = common_model(params);
-  to.load_mode = params.load_mode;
-  return to;
-}
-ContextParams to_params(const llama_context_params& params) {
-  ContextParams to = common_context(params);
-  to.n_outputs_max = params.n_outputs_max;
-  return to;
-}
+ModelParams to_params(const llama_model_params& params) { return common_model(params); }
+ContextParams to_params(const llama_context_params& params) { return common_context(params); }
 QuantizeParams to_params(const llama_model_quantize_params& params) { return common_quantize(params); }
 
 }  // namespace

@@ -16,16 +16,8 @@ void set_defaults(llama_model_params& params) {
 void set_defaults(llama_context_params& params) { set_common_context(params); }
 void set_defaults(llama_model_quantize_params& params) { set_common_quantize(params); }
 
-ModelParams to_params(const llama_model_params& params) {
-  ModelParams to = common_model(params);
-  to.load_mode = params.load_mode;
-  return to;
-}
-ContextParams to_params(const llama_context_params& params) {
-  ContextParams to = common_context(params);
-  to.n_outputs_max = params.n_outputs_max;
-  return to;
-}
+ModelParams to_params(const llama_model_params& params) { return common_model(params); }
+ContextParams to_params(const llama_context_params& params) { return common_context(params); }
 QuantizeParams to_params(const llama_model_quantize_params& params) { return common_quantize(params); }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "tessera/backend/plugin_device.h"
 #include "tessera/backend/plugin_library.h"
+#include "tessera/base/folder.h"
 
 namespace tessera {
 
@@ -43,13 +44,13 @@ class PluginFinder {
   }
 
   void add_folder(const std::string& folder) {
-    std::error_code error;
-    std::vector<std::string> paths;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-      if (is_plugin_name(entry->path().filename().string())) paths.push_back(entry->path().string());
-    if (error && error != std::errc::no_such_file_or_directory) note(folder, error.message());
-    std::ranges::sort(paths);
-    for (const std::string& path : paths) add_file(path);
+    auto names = names_in_folder(folder, SIZE_MAX);
+    if (!names && names.error().code() != ErrorCode::not_found)
+      note(folder, without_path(names.error().message(), folder));
+    if (!names) return;
+    std::ranges::sort(*names);
+    for (const std::string& name : *names)
+      if (is_plugin_name(name)) add_file((fs::path(folder) / name).string());
   }
 
   void add_file(const std::string& path) {

@@ -32,11 +32,13 @@ Result<tessera_written_info> quantize_file(tessera_runtime& runtime, const std::
   TESSERA_TRY(capi::fit_mix(*files, mix, plan, *threads, progress));
   log_warnings(runtime, convert::warnings_of(plan, mix.options));
   TESSERA_ASSIGN(const uint64_t n_bytes, convert::output_bytes(*files, plan, mix.options));
+  // Nothing may fail once the output is there.
+  const tessera_written_info info = capi::written_info(*files, plan, convert::bytes_of_files(*files), n_bytes);
   if (!mix.is_plan) {
     const capi::Progress writing = capi::writing_part(mix, progress);
     TESSERA_TRY(convert::write_quantized(*files, plan, mix.options, path, {*threads, progress.cancel(), writing}));
   }
-  return capi::written_info(*files, plan, convert::bytes_of_files(*files), n_bytes);
+  return info;
 }
 
 // A conversion with its options.
@@ -116,6 +118,9 @@ Result<tessera_written_info> convert_files(tessera_runtime& runtime, const Wante
   log_warnings(runtime, conversion->warnings());
   if (!conversion->is_unquantized()) log_warnings(runtime, convert::warnings_of(plan, options));
   TESSERA_ASSIGN(const uint64_t n_bytes, convert::output_bytes(files, plan, options));
+  // Nothing may fail once the output is there.
+  const tessera_written_info info =
+      capi::written_info(files, plan, convert::bytes_of_files(conversion->checkpoint()), n_bytes);
   if (!mix.is_plan) {
     TESSERA_ASSIGN(auto partial, convert::open_output(*conversion, plan, options,
                                                       {.path = path,
@@ -127,7 +132,7 @@ Result<tessera_written_info> convert_files(tessera_runtime& runtime, const Wante
     if (const uint64_t n = conversion->rows().n_overflows(); n > 0)
       runtime.log(TESSERA_LOG_WARNING, counted(n, "value") + " too large for F16: infinite in the output");
   }
-  return capi::written_info(files, plan, convert::bytes_of_files(conversion->checkpoint()), n_bytes);
+  return info;
 }
 
 }  // namespace

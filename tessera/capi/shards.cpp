@@ -1,6 +1,8 @@
 // tessera.h: models in one file or several.
 #include "tessera/convert/shards.h"
 
+#include <sys/stat.h>
+
 #include <optional>
 
 #include "tessera/capi/call_support.h"
@@ -55,9 +57,9 @@ tessera_status tessera_split(const char* input, const char* prefix, const tesser
     TESSERA_TRY(capi::require_info(info));
     TESSERA_ASSIGN(const auto files, ModelFiles::open(from));
     TESSERA_ASSIGN(const auto shards, convert::plan_shards(*files, limits));
-    if (to) TESSERA_TRY(convert::write_shards(*files, shards, *to, shown));
     tessera_written_info written = written_info_of(*files, shards.size());
     for (const convert::Shard& shard : shards) written.n_bytes += shard.n_bytes;
+    if (to) TESSERA_TRY(convert::write_shards(*files, shards, *to, shown));
     capi::write_info(info, written);
     return {};
   });
@@ -78,10 +80,11 @@ tessera_status tessera_merge(const char* first, const char* output, const tesser
     TESSERA_ASSIGN(const auto shown, capi::progress_of(progress, user, cancel));
     TESSERA_TRY(capi::require_info(info));
     TESSERA_ASSIGN(const auto files, ModelFiles::open(from));
-    TESSERA_TRY(convert::merge_shards(*files, to, shown));
     tessera_written_info written = written_info_of(*files, 1);
-    TESSERA_ASSIGN(const auto merged, ModelFiles::open(to));
-    written.n_bytes = convert::bytes_of_files(*merged);
+    TESSERA_TRY(convert::merge_shards(*files, to, shown));
+    // stat() takes no memory: nothing may fail once the output is there.
+    struct stat merged {};
+    if (::stat(to.c_str(), &merged) == 0) written.n_bytes = static_cast<uint64_t>(merged.st_size);
     capi::write_info(info, written);
     return {};
   });

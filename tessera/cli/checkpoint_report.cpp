@@ -59,7 +59,7 @@ CheckpointSummary summary_of(const Checkpoint& checkpoint) {
 }
 
 // The class in config.json, or "".
-std::string architecture_of(const std::optional<Json>& config) {
+std::string architecture_of(const Json* config) {
   if (!config || !config->is_object()) return "";
   const auto classes = config->find("architectures");
   if (classes == config->end() || !classes->is_array() || classes->empty() || !classes->front().is_string()) return "";
@@ -69,14 +69,14 @@ std::string architecture_of(const std::optional<Json>& config) {
 /// A file that says what the tensors of a folder are.
 struct Config {
   const char* file;
-  std::optional<Json> json;
+  JsonTree json;
 };
 
 // The config of a model, or the settings of an adapter.
 Result<Config> config_of(const Checkpoint& checkpoint) {
-  TESSERA_ASSIGN(std::optional<Json> model, checkpoint.config());
+  TESSERA_ASSIGN(JsonTree model, checkpoint.config());
   if (model) return Config{"config.json", std::move(model)};
-  TESSERA_ASSIGN(std::optional<Json> adapter, checkpoint.read_json_file(convert::kAdapterConfigFile));
+  TESSERA_ASSIGN(JsonTree adapter, checkpoint.read_json_file(convert::kAdapterConfigFile));
   return Config{convert::kAdapterConfigFile, std::move(adapter)};
 }
 
@@ -88,7 +88,7 @@ std::string value_of(const Json& value) {
   return text;
 }
 
-std::string summary_table(const Checkpoint& checkpoint, const std::optional<Json>& config) {
+std::string summary_table(const Checkpoint& checkpoint, const Json* config) {
   const CheckpointSummary summary = summary_of(checkpoint);
   std::vector<std::vector<std::string>> rows;
   for (const std::string& path : checkpoint.paths()) rows.push_back({"file", printable(path, 4096)});
@@ -104,7 +104,7 @@ std::string summary_table(const Checkpoint& checkpoint, const std::optional<Json
   return format_table(rows, "ll");
 }
 
-std::string config_table(const std::optional<Json>& config) {
+std::string config_table(const Json* config) {
   std::vector<std::vector<std::string>> rows;
   if (config && config->is_object())
     for (const auto& [name, value] : config->items())
@@ -127,10 +127,10 @@ std::string tensor_table(const Checkpoint& checkpoint) {
 
 Result<> print_checkpoint(const Checkpoint& checkpoint, const CheckpointParts& parts, Output& out) {
   TESSERA_ASSIGN(const Config config, config_of(checkpoint));
-  if (parts.summary) TESSERA_TRY(out.append(summary_table(checkpoint, config.json)));
+  if (parts.summary) TESSERA_TRY(out.append(summary_table(checkpoint, config.json.get())));
   if (parts.config && config.json) {
     if (parts.summary) TESSERA_TRY(out.append(fmt::format("\n{}\n", config.file)));
-    TESSERA_TRY(out.append(config_table(config.json)));
+    TESSERA_TRY(out.append(config_table(config.json.get())));
   }
   if (!parts.tensors) return {};
   if (parts.summary) TESSERA_TRY(out.append("\ntensors\n"));
@@ -143,7 +143,7 @@ Result<> print_checkpoint_json(const Checkpoint& checkpoint, const CheckpointPar
   if (parts.summary) {
     const CheckpointSummary summary = summary_of(checkpoint);
     report["files"] = checkpoint.paths();
-    report["architecture"] = architecture_of(config.json);
+    report["architecture"] = architecture_of(config.json.get());
     report["n_parameters"] = summary.n_parameters;
     report["n_bytes"] = summary.n_bytes;
     for (const auto& [type, share] : summary.formats)

@@ -44,7 +44,7 @@ std::string name_of_folder(const std::string& folder) {
 
 Result<> add_sampling(const Checkpoint& checkpoint, GgufBuilder& builder) {
   constexpr const char* kFile = "generation_config.json";
-  TESSERA_ASSIGN(const std::optional<Json> config, checkpoint.read_json_file(kFile));
+  TESSERA_ASSIGN(const JsonTree config, checkpoint.read_json_file(kFile));
   if (!config || !config->is_object()) return {};
   for (const SamplingKey& row : kSamplingKeys) {
     const auto value = config->find(row.name);

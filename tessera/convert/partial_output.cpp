@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "tessera/base/folder.h"
+
 namespace tessera::convert {
 
 namespace {
@@ -75,20 +77,19 @@ Result<PartialOutput> PartialOutput::open(const std::string& path, uint64_t fing
   PartialOutput partial(path, fingerprint, resumes);
   const fs::path output(path), folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
   const std::string name = output.filename().string(), ours = hex_of(fingerprint);
-  std::error_code error;
-  fs::directory_iterator entries(folder, error);
-  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    const std::string found = entries->path().filename().string();
-    const auto hex = fingerprint_in(found, name);
+  const auto entries = names_in_folder(folder.string(), SIZE_MAX);
+  if (!entries) return fail(ErrorCode::io, "{}", entries.error().message());
+  for (const std::string& entry : *entries) {
+    const auto hex = fingerprint_in(entry, name);
     if (!hex) continue;
+    const std::string found = (folder / entry).string();
     std::error_code unknown;
     if (resumes && *hex == ours) {
-      if (const auto size = fs::file_size(entries->path(), unknown); !unknown) partial.n_bytes_found_ += size;
-    } else if (remove_unless_locked(entries->path().string()) && *hex != ours) {
-      partial.other_ = entries->path().string();
+      if (const auto size = fs::file_size(found, unknown); !unknown) partial.n_bytes_found_ += size;
+    } else if (remove_unless_locked(found) && *hex != ours) {
+      partial.other_ = found;
     }
   }
-  if (error) return fail(ErrorCode::io, "{}: {}", folder.string(), error.message());
   return partial;
 }
 

@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "tessera/base/checked.h"
 #include "tessera/gguf/keys.h"
@@ -25,37 +28,46 @@ namespace fs = std::filesystem;
 // destructor removes the directory with any remaining files.
 class StagingDirectory {
  public:
-  static Result<StagingDirectory> create(const std::string& prefix) {
-    std::string path = prefix + ".XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr)
+  static Result<StagingDirectory> create(const std::string& prefix, size_t n_files) {
+    StagingDirectory directory(prefix + ".XXXXXX", n_files);
+    if (::mkdtemp(directory.path_.data()) == nullptr)
       return fail(ErrorCode::io, "{}: cannot create: {}", prefix, std::generic_category().message(errno));
-    return StagingDirectory(std::move(path));
+    directory.is_made_ = true;
+    for (size_t i = 0; i < n_files; ++i) directory.files_.push_back(fmt::format("{}/{}", directory.path_, i));
+    return directory;
   }
-  StagingDirectory(StagingDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  StagingDirectory(StagingDirectory&& other) noexcept
+      : path_(std::move(other.path_)),
+        files_(std::move(other.files_)),
+        is_made_(std::exchange(other.is_made_, false)) {}
   StagingDirectory& operator=(StagingDirectory&&) = delete;
+  // By names that exist already: a destructor must not take memory.
   ~StagingDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
+    if (!is_made_) return;
+    for (const std::string& file : files_) ::unlink(file.c_str());
+    ::rmdir(path_.c_str());
   }
 
-  std::string file(size_t i) const { return fmt::format("{}/{}", path_, i); }
+  const std::string& file(size_t i) const { return files_[i]; }
 
   /// Renames file i to targets[i], the last one first. On an error, removes the files already renamed.
   Result<> publish(std::span<const std::string> targets) const {
     for (size_t i = targets.size(); i-- > 0;) {
-      std::error_code error;
-      fs::rename(file(i), targets[i], error);
-      if (!error) continue;
-      std::error_code ignored;
-      for (size_t j = i + 1; j < targets.size(); ++j) fs::remove(targets[j], ignored);
-      return fail(ErrorCode::io, "{}: cannot rename into place: {}", targets[i], error.message());
+      if (::rename(files_[i].c_str(), targets[i].c_str()) == 0) continue;
+      const int error = errno;
+      for (size_t j = i + 1; j < targets.size(); ++j) ::unlink(targets[j].c_str());
+      return fail(ErrorCode::io, "{}: cannot rename into place: {}", targets[i],
+                  std::generic_category().message(error));
     }
     return {};
   }
 
  private:
-  explicit StagingDirectory(std::string path) : path_(std::move(path)) {}
+  StagingDirectory(std::string path, size_t n_files) : path_(std::move(path)) { files_.reserve(n_files); }
+
   std::string path_;
+  std::vector<std::string> files_;
+  bool is_made_ = false;
 };
 
 Result<> require_absent(const std::string& path) {
@@ -143,7 +155,7 @@ Result<> write_shards(const ModelFiles& model, std::span<const Shard> shards, co
     targets.push_back(split_path(prefix, static_cast<uint32_t>(i), static_cast<uint32_t>(shards.size())));
     TESSERA_TRY(require_absent(targets.back()));
   }
-  TESSERA_ASSIGN(const StagingDirectory staging, StagingDirectory::create(prefix));
+  TESSERA_ASSIGN(const StagingDirectory staging, StagingDirectory::create(prefix, shards.size()));
   Copier copier(model, progress);
   for (size_t i = 0; i < shards.size(); ++i) {
     GgufBuilder builder;

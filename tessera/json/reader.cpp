@@ -89,7 +89,7 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
   }
 
   Error take_failure() { return std::move(failure_); }
-  Json take_root() { return std::move(root_); }
+  JsonTree take_root() { return std::move(root_); }
 
  private:
   struct Open {
@@ -102,8 +102,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
   Json* add(Json value) {
     if (open_.empty()) {
-      root_ = std::move(value);
-      return &root_;
+      root_.reset(new Json(std::move(value)));
+      return root_.get();
     }
     Open& parent = open_.back();
     if (parent.container->is_array()) {
@@ -170,13 +170,13 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
   std::vector<Open> open_;
   size_t n_opened_ = 0;
   std::string key_;
-  Json root_;
+  JsonTree root_;
   Error failure_ = json_error(0, "syntax error");
 };
 
 }  // namespace
 
-Result<Json> read_json(std::string_view text, const JsonLimits& limits) {
+Result<JsonTree> read_json_tree(std::string_view text, const JsonLimits& limits) {
   if (text.empty()) return std::unexpected(json_error(0, "the text is empty"));
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos)
     return std::unexpected(json_error(nul, "a NUL byte"));
@@ -188,6 +188,11 @@ Result<Json> read_json(std::string_view text, const JsonLimits& limits) {
   if (!Json::sax_parse(TextCursor(&position), TextCursor(&end), &builder))
     return std::unexpected(builder.take_failure());
   return builder.take_root();
+}
+
+Result<Json> read_json(std::string_view text, const JsonLimits& limits) {
+  TESSERA_ASSIGN(const JsonTree tree, read_json_tree(text, limits));
+  return std::move(*tree);
 }
 
 }  // namespace tessera

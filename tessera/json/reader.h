@@ -13,8 +13,10 @@
 
 namespace tessera {
 
+inline constexpr size_t kMaxJsonDepth = 128;
+
 struct JsonLimits {
-  size_t max_depth = 128;                   // containers inside each other
+  size_t max_depth = kMaxJsonDepth;         // containers inside each other, at most as many as that
   size_t max_values = size_t{1} << 22;      // of all kinds, containers included
   size_t max_key_bytes = size_t{64} << 10;  // of one key
   size_t tree_bytes = size_t{8} << 20;      // memory of the tree: this, and
@@ -24,6 +26,8 @@ struct JsonLimits {
 /// Reads a text that is one JSON value (RFC 8259).
 /// Errors, each with the offset of a byte: format (an empty text; syntax; a byte that is not UTF-8; a lone surrogate; a
 /// number outside of double, such as 1e999; two equal keys in an object); limit.
+Result<JsonTree> read_json_tree(std::string_view text, const JsonLimits& limits = {});
+/// The same as a plain value, for programs that may end when there is no memory.
 Result<Json> read_json(std::string_view text, const JsonLimits& limits = {});
 
 }  // namespace tessera

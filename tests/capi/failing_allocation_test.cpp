@@ -5,6 +5,7 @@
 
 #include "tests/capi/capi_support.h"
 #include "tests/capi/files_support.h"
+#include "tests/convert/hub_folder.h"
 #include "tests/support/failing_allocations.h"
 #include "tests/support/lora_support.h"
 
@@ -264,6 +265,55 @@ TEST(CapiFailingAllocations, OfFilesAndMeasurementsAreStatuses) {
   expect_survives("step cost", 7,
                   [&](tessera_error* error) { return tessera_session_step_cost(session.get(), 4, 1, &cost, error); });
   EXPECT_EQ(names_in(folder), std::vector<std::string>{"imatrix.gguf"});
+}
+
+TEST(CapiFailingAllocations, OfConversionsAreStatuses) {
+  const RuntimeHandle runtime = create_runtime_handle(2);
+  const std::string hub = hub_llama().write("failing.hub"), folder = fresh_folder("failing-conversions");
+  const std::string in = story_model(), out = folder + "/out.gguf", parts = folder + "/part";
+  const auto leaves_nothing = [&](tessera_status status) {
+    const WorkingAllocations working;
+    EXPECT_EQ(names_in(folder).empty(), status != TESSERA_OK) << ::testing::PrintToString(names_in(folder));
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    return status;
+  };
+  auto mix = made(tessera_quantize_options_init);
+  mix.type = "Q4_0";
+  auto convert = made(tessera_convert_options_init);
+  convert.mix = &mix;
+  expect_survives("convert", 13, [&](tessera_error* error) {
+    return leaves_nothing(
+        tessera_convert(runtime.get(), hub.c_str(), out.c_str(), &convert, nullptr, nullptr, nullptr, nullptr, error));
+  });
+  auto split = made(tessera_split_options_init);
+  split.max_file_tensors = 20;
+  expect_survives("split", 13, [&](tessera_error* error) {
+    return leaves_nothing(tessera_split(in.c_str(), parts.c_str(), &split, nullptr, nullptr, nullptr, nullptr, error));
+  });
+  const std::string to_merge = fresh_folder("failing-merge"), prefix = to_merge + "/part";
+  EXPECT_SUCCESS(tessera_split(in.c_str(), prefix.c_str(), &split, nullptr, nullptr, nullptr, nullptr, error));
+  const std::string first = to_merge + "/" + names_in(to_merge).front();
+  expect_survives("merge", 13, [&](tessera_error* error) {
+    return leaves_nothing(
+        tessera_merge(first.c_str(), out.c_str(), nullptr, nullptr, nullptr, nullptr, nullptr, error));
+  });
+}
+
+TEST(CapiFailingAllocations, OfWeightsThatAreReadAndChecked) {
+  const RuntimeHandle runtime = create_runtime_handle(2);
+  auto options = made(tessera_model_options_init);
+  options.load_mode = TESSERA_LOAD_READ;
+  options.flags = TESSERA_MODEL_CHECK_TENSORS;
+  expect_survives("read", 1, [&](tessera_error* error) {
+    const int64_t left = n_until_failure.exchange(-1);
+    tessera_model* model = nullptr;
+    EXPECT_SUCCESS(tessera_model_open(runtime.get(), story_model().c_str(), &options, &model, error));
+    n_until_failure = left;
+    const tessera_status status = tessera_model_load(model, nullptr, nullptr, nullptr, error);
+    tessera_model_release(model);
+    return status;
+  });
 }
 
 }  // namespace

@@ -86,9 +86,9 @@ std::optional<std::string> find_adapter(const std::string& path) {
 }
 
 Result<LoraSettings> read_lora_settings(const std::string& path) {
-  TESSERA_ASSIGN(const std::optional<Json> json, read_hub_json(path));
+  TESSERA_ASSIGN(JsonTree json, read_hub_json(path));
   if (!json) return fail(ErrorCode::not_found, "{}: no such file", path);
-  TESSERA_ASSIGN(const HubConfig config, HubConfig::of(*json, path));
+  TESSERA_ASSIGN(const HubConfig config, HubConfig::of(std::move(json), path));
   TESSERA_TRY(refuse_more_than_pairs(config));
   LoraSettings settings;
   TESSERA_ASSIGN(const auto base, config.text({"base_model_name_or_path"}));

@@ -129,7 +129,7 @@ constexpr PoolingMode kPoolingModes[] = {
 // The way from the embeddings of tokens to that of a text, which modules.json may name.
 Result<> add_pooling(ModelDraft& draft) {
   const Checkpoint& checkpoint = draft.checkpoint;
-  TESSERA_ASSIGN(const std::optional<Json> modules, checkpoint.read_json_file("modules.json"));
+  TESSERA_ASSIGN(const JsonTree modules, checkpoint.read_json_file("modules.json"));
   if (!modules || !modules->is_array()) return {};
   for (const Json& module : *modules) {
     if (!module.is_object() || module.value("type", Json()) != "sentence_transformers.models.Pooling") continue;
@@ -138,7 +138,7 @@ Result<> add_pooling(ModelDraft& draft) {
       return fail(ErrorCode::format, "{}/modules.json: path of the pooling, want the name of a folder",
                   checkpoint.folder());
     const std::string file = path.get<std::string>() + "/config.json";
-    TESSERA_ASSIGN(const std::optional<Json> config, checkpoint.read_json_file(file));
+    TESSERA_ASSIGN(const JsonTree config, checkpoint.read_json_file(file));
     if (!config || !config->is_object()) return {};
     for (const PoolingMode& mode : kPoolingModes) {
       if (config->value(mode.name, Json(false)) != true) continue;

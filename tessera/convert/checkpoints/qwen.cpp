@@ -66,8 +66,8 @@ const Json* member_of(const Json* object, std::string_view name) {
 
 // tokenizer.json has some 10 MB, so it is read once for all words.
 Result<std::vector<int64_t>> ids_of_words(const ModelDraft& draft, std::span<const char* const> words) {
-  TESSERA_ASSIGN(const std::optional<Json> tokenizer, draft.checkpoint.read_json_file("tokenizer.json"));
-  const Json* const vocabulary = member_of(member_of(tokenizer ? &*tokenizer : nullptr, "model"), "vocab");
+  TESSERA_ASSIGN(const JsonTree tokenizer, draft.checkpoint.read_json_file("tokenizer.json"));
+  const Json* const vocabulary = member_of(member_of(tokenizer.get(), "model"), "vocab");
   std::vector<int64_t> ids;
   for (const char* const word : words) {
     const Json* const id = member_of(vocabulary, word);

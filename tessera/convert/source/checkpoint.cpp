@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "tessera/base/folder.h"
 #include "tessera/convert/source/ggml_file.h"
 #include "tessera/convert/source/hub_config.h"
 #include "tessera/convert/source/llama2c_file.h"
@@ -42,15 +43,7 @@ constexpr FileSet kFileSets[] = {{"model.safetensors.index.json", "model", ".saf
 
 // The names of a folder's entries, sorted.
 Result<std::vector<std::string>> names_of_folder(const std::string& folder) {
-  std::error_code error;
-  std::vector<std::string> names;
-  for (auto entry = std::filesystem::directory_iterator(folder, error); !error && entry != std::filesystem::end(entry);
-       entry.increment(error)) {
-    if (names.size() == kMaxFolderEntries)
-      return fail(ErrorCode::limit, "{}: more than {} entries", folder, kMaxFolderEntries);
-    names.push_back(entry->path().filename().string());
-  }
-  if (error) return fail(ErrorCode::io, "{}: {}", folder, error.message());
+  TESSERA_ASSIGN(std::vector<std::string> names, names_in_folder(folder, kMaxFolderEntries));
   std::ranges::sort(names);
   return names;
 }
@@ -77,13 +70,13 @@ bool is_plain_name(std::string_view name) {
          name.find('\0') == std::string_view::npos;
 }
 
-Result<std::optional<Json>> read_hub_json(const std::string& path) {
+Result<JsonTree> read_hub_json(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return std::nullopt;
+  if (!std::filesystem::exists(path, error)) return nullptr;
   TESSERA_ASSIGN(const std::string text, read_file(path, kMaxJsonBytes));
-  auto json = read_json(text, kFileLimits);
+  auto json = read_json_tree(text, kFileLimits);
   if (!json) return forward_error(json, path);
-  return std::move(*json);
+  return json;
 }
 
 Result<Checkpoint> Checkpoint::open(const std::string& path) {
@@ -103,7 +96,7 @@ Result<Checkpoint> Checkpoint::open(const std::string& path) {
 Result<> Checkpoint::add_folder() {
   TESSERA_ASSIGN(const std::vector<std::string> names, names_of_folder(folder_));
   for (const FileSet& set : kFileSets) {
-    TESSERA_ASSIGN(const std::optional<Json> index, read_json_file(set.index));
+    TESSERA_ASSIGN(const JsonTree index, read_json_file(set.index));
     if (index) return add_indexed(set.index, *index);
     for (const std::string& name : names)
       if (name.starts_with(set.begin) && name.ends_with(set.end)) TESSERA_TRY(add_file(folder_ + "/" + name));
@@ -206,9 +199,9 @@ Result<> Checkpoint::add_bare_file(File file, Container container) {
 
 Result<> Checkpoint::add_meta_parts(const std::vector<std::string>& names) {
   const std::string path = folder_ + "/" + kMetaParams;
-  TESSERA_ASSIGN(const std::optional<Json> json, read_json_file(kMetaParams));
+  TESSERA_ASSIGN(JsonTree json, read_json_file(kMetaParams));
   if (!json) return fail(ErrorCode::not_found, "{}: no {} beside {}", folder_, kMetaParams, names.front());
-  TESSERA_ASSIGN(const HubConfig params, HubConfig::of(*json, path));
+  TESSERA_ASSIGN(const HubConfig params, HubConfig::of(std::move(json), path));
   TESSERA_ASSIGN(const int64_t width, width_of_params(params));
   std::vector<FilePart> parts;
   for (const std::string& name : names) {
@@ -225,8 +218,8 @@ Result<> Checkpoint::add_meta_parts(const std::vector<std::string>& names) {
   return add_tensors(std::move(*tensors), 0);
 }
 
-Result<std::optional<Json>> Checkpoint::config() const {
-  if (bare_model_ != nullptr) return bare_config(*bare_model_);
+Result<JsonTree> Checkpoint::config() const {
+  if (bare_model_ != nullptr) return JsonTree(new Json(bare_config(*bare_model_)));
   return read_json_file("config.json");
 }
 
@@ -271,7 +264,7 @@ Result<std::optional<std::string>> Checkpoint::read_text(const std::string& name
   return text;
 }
 
-Result<std::optional<Json>> Checkpoint::read_json_file(const std::string& name) const {
+Result<JsonTree> Checkpoint::read_json_file(const std::string& name) const {
   return read_hub_json(folder_ + "/" + name);
 }
 

@@ -46,8 +46,8 @@ class Checkpoint {
 
   /// The model of files that have no config.json; null for others.
   const BareModel* bare_model() const { return bare_model_.get(); }
-  /// config.json, or the same made of bare_model(); nothing if there is neither. Errors: those of read_json_file().
-  Result<std::optional<Json>> config() const;
+  /// config.json, or the same made of bare_model(); null if there is neither. Errors: those of read_json_file().
+  Result<JsonTree> config() const;
 
   /// In the order of the files and of their data.
   std::span<const CheckpointTensor> tensors() const { return tensors_; }
@@ -75,7 +75,7 @@ class Checkpoint {
   /// The text of a small file of the folder; nothing if it has none. Errors: limit (longer than max_bytes); io.
   Result<std::optional<std::string>> read_text(const std::string& name, uint64_t max_bytes) const;
   /// The same for a JSON file. Errors: those of read_hub_json().
-  Result<std::optional<Json>> read_json_file(const std::string& name) const;
+  Result<JsonTree> read_json_file(const std::string& name) const;
 
  private:
   struct Part {
@@ -106,7 +106,7 @@ inline constexpr const char* kAdapterTensorFiles[] = {"adapter_model.safetensors
 
 /// A JSON file of a hub: at most 100 MB and 64 levels. Nothing if there is none. Errors: those of read_json(), with the
 /// path; io.
-Result<std::optional<Json>> read_hub_json(const std::string& path);
+Result<JsonTree> read_hub_json(const std::string& path);
 
 /// Whether a path is a folder, or a file that begins like one of tensors. False if it cannot be read.
 bool is_checkpoint(const std::string& path);

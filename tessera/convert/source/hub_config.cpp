@@ -44,34 +44,41 @@ std::optional<int64_t> integer_of(const Json& value, int64_t least, int64_t most
 }  // namespace
 
 Result<HubConfig> HubConfig::read(const Checkpoint& checkpoint) {
-  TESSERA_ASSIGN(const std::optional<Json> config, checkpoint.config());
+  TESSERA_ASSIGN(JsonTree config, checkpoint.config());
   if (!config) return fail(ErrorCode::not_found, "{}: no config.json", checkpoint.folder());
-  return of(*config, checkpoint.folder() + "/config.json");
+  return of(std::move(config), checkpoint.folder() + "/config.json");
 }
 
 Result<HubConfig> HubConfig::read(const std::string& folder) {
   const std::string path = folder + "/config.json";
-  TESSERA_ASSIGN(const std::optional<Json> config, read_hub_json(path));
+  TESSERA_ASSIGN(JsonTree config, read_hub_json(path));
   if (!config) return fail(ErrorCode::not_found, "{}: no config.json", folder);
-  return of(*config, path);
+  return of(std::move(config), path);
+}
+
+Result<HubConfig> HubConfig::of(std::shared_ptr<const Json> config, std::string path) {
+  if (!config->is_object()) return fail(ErrorCode::format, "{}: no object", path);
+  HubConfig result;
+  result.path_ = std::move(path);
+  result.class_name_ = class_of(*config);
+  result.language_model_ = language_model_of(*config);
+  if (result.language_model_ != nullptr)
+    if (const std::string name = class_of(*result.language_model_); !name.empty()) result.class_name_ = name;
+  result.config_ = std::move(config);
+  return result;
 }
 
 Result<HubConfig> HubConfig::of(const Json& config, std::string path) {
-  if (!config.is_object()) return fail(ErrorCode::format, "{}: no object", path);
-  HubConfig result;
-  result.path_ = std::move(path);
-  result.class_name_ = class_of(config);
-  Json merged = config;
-  if (const Json* part = language_model_of(config)) {
-    if (const std::string name = class_of(*part); !name.empty()) result.class_name_ = name;
-    for (const auto& [name, value] : part->items()) merged[name] = value;
-  }
-  result.config_ = std::make_shared<const Json>(std::move(merged));
-  return result;
+  return of(std::shared_ptr<const Json>(JsonTree(new Json(config))), std::move(path));
+}
+
+Result<HubConfig> HubConfig::member(const Json& value, std::string path) const {
+  return of(std::shared_ptr<const Json>(config_, &value), std::move(path));
 }
 
 const Json* HubConfig::value_of(std::string_view name) const {
   const Json* value = config_.get();
+  if (language_model_ != nullptr && language_model_->contains(name.substr(0, name.find('.')))) value = language_model_;
   for (;;) {
     const size_t dot = name.find('.');
     const auto found = value->is_object() ? value->find(name.substr(0, dot)) : value->end();

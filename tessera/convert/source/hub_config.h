@@ -39,7 +39,10 @@ class HubConfig {
   static Result<HubConfig> read(const std::string& folder);
   /// path: for errors. A model of several parts has the config of its language model in a member, such as text_config:
   /// the values of that member hide the outer ones.
-  static Result<HubConfig> of(const Json& config, std::string path);
+  static Result<HubConfig> of(std::shared_ptr<const Json> config, std::string path);
+  static Result<HubConfig> of(const Json& config, std::string path);  // keeps a copy
+  /// The same for a member of a value that the config has found: it is kept with this config.
+  Result<HubConfig> member(const Json& value, std::string path) const;
 
   /// architectures[0], of the language model if it has one; "" if there is none.
   const std::string& class_name() const { return class_name_; }
@@ -66,6 +69,7 @@ class HubConfig {
 
   std::string path_, class_name_;
   std::shared_ptr<const Json> config_;
+  const Json* language_model_ = nullptr;  // a member of the config, or null
 };
 
 }  // namespace tessera::convert

@@ -39,7 +39,7 @@ Result<int64_t> parse_id(std::string_view text) {
 
 Result<std::vector<AddedToken>> read_added_tokens_file(const TokenizerFolder& folder) {
   std::vector<AddedToken> tokens;
-  TESSERA_ASSIGN(const std::optional<Json> json, folder.read_json_file("added_tokens.json"));
+  TESSERA_ASSIGN(const JsonTree json, folder.read_json_file("added_tokens.json"));
   if (!json) return tokens;
   if (!json->is_object()) return fail(ErrorCode::format, "{}: no object", folder.path_of("added_tokens.json"));
   for (const auto& [text, id] : json->items()) {

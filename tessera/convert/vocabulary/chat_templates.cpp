@@ -91,7 +91,7 @@ Result<> add_chat_templates(const TokenizerFolder& folder, Vocabulary& vocabular
   TemplateCollector collector(folder, vocabulary);
   if (const Json* json = folder.setting("chat_template")) return collector.add_json("tokenizer_config.json", *json);
   if (folder.first_of({"chat_template.jinja"})) return collector.add_jinja_files();
-  TESSERA_ASSIGN(const std::optional<Json> file, folder.read_json_file("chat_template.json"));
+  TESSERA_ASSIGN(const JsonTree file, folder.read_json_file("chat_template.json"));
   if (file) {
     const auto json = file->is_object() ? file->find("chat_template") : file->end();
     if (!file->is_object() || json == file->end())

@@ -218,7 +218,7 @@ Result<RankedMerges> merges_of_ranks(const std::vector<std::string>& tokens) {
 }
 
 Result<std::optional<VocabularyDraft>> read_tekken(const TokenizerFolder& folder) {
-  TESSERA_ASSIGN(const std::optional<Json> json, folder.read_json_file("tekken.json"));
+  TESSERA_ASSIGN(const JsonTree json, folder.read_json_file("tekken.json"));
   if (!json) return std::nullopt;
   VocabularyDraft draft;
   draft.file = folder.path_of("tekken.json");

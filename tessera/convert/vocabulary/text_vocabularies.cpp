@@ -43,7 +43,7 @@ std::string pre_of_class(const TokenizerFolder& folder) {
 
 Result<std::optional<VocabularyDraft>> read_vocab_and_merges(const TokenizerFolder& folder) {
   if (!folder.first_of({"vocab.json"}) || !folder.first_of({"merges.txt"})) return std::nullopt;
-  TESSERA_ASSIGN(const std::optional<Json> json, folder.read_json_file("vocab.json"));
+  TESSERA_ASSIGN(const JsonTree json, folder.read_json_file("vocab.json"));
   VocabularyDraft draft;
   draft.file = folder.path_of("vocab.json");
   draft.vocabulary.model = "gpt2";

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tessera/base/file.h"
+#include "tessera/base/folder.h"
 #include "tessera/json/reader.h"
 
 namespace tessera::convert {
@@ -39,9 +40,10 @@ std::optional<std::string> text_of_token(const Json& json) {
 Result<TokenizerFolder> TokenizerFolder::open(std::string path, const HubConfig& config, VocabularyOptions options,
                                               std::vector<std::string>& warnings) {
   TokenizerFolder folder(std::move(path), config, std::move(options), warnings);
-  TESSERA_ASSIGN(std::optional<Json> settings, folder.read_json_file(kSettings));
+  TESSERA_ASSIGN(JsonTree settings, folder.read_json_file(kSettings));
   if (settings && !settings->is_object()) return fail(ErrorCode::format, "{}: no object", folder.path_of(kSettings));
-  folder.settings_ = std::make_shared<const Json>(settings ? std::move(*settings) : Json::object());
+  if (!settings) settings.reset(new Json(Json::object()));
+  folder.settings_ = std::move(settings);
   return folder;
 }
 
@@ -84,18 +86,13 @@ std::optional<std::string> TokenizerFolder::first_of(std::initializer_list<std::
 Result<std::vector<std::string>> TokenizerFolder::names_like(std::string_view subfolder, std::string_view begin,
                                                              std::string_view end) const {
   const std::string folder = subfolder.empty() ? path_ : path_of(subfolder);
-  std::error_code error;
-  std::vector<std::string> names;
-  size_t n_entries = 0;
-  for (auto entry = std::filesystem::directory_iterator(folder, error); !error && entry != std::filesystem::end(entry);
-       entry.increment(error)) {
-    if (++n_entries > kMaxTokenizerFiles)
-      return fail(ErrorCode::limit, "{}: more than {} entries", folder, kMaxTokenizerFiles);
-    std::string name = entry->path().filename().string();
-    if (name.size() >= begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end))
-      names.push_back(std::move(name));
-  }
-  std::ranges::sort(names);
+  auto names = names_in_folder(folder, kMaxTokenizerFiles);
+  if (!names && names.error().code() != ErrorCode::limit) return std::vector<std::string>();
+  if (!names) return names;
+  std::erase_if(*names, [&](const std::string& name) {
+    return name.size() < begin.size() + end.size() || !name.starts_with(begin) || !name.ends_with(end);
+  });
+  std::ranges::sort(*names);
   return names;
 }
 
@@ -103,12 +100,12 @@ Result<std::string> TokenizerFolder::read_text(std::string_view name) const {
   return read_file(path_of(name), kMaxTokenizerBytes);
 }
 
-Result<std::optional<Json>> TokenizerFolder::read_json_file(std::string_view name) const {
-  if (!first_of({name})) return std::nullopt;
+Result<JsonTree> TokenizerFolder::read_json_file(std::string_view name) const {
+  if (!first_of({name})) return nullptr;
   TESSERA_ASSIGN(const std::string text, read_text(name));
-  auto json = read_json(text, kTokenizerLimits);
+  auto json = read_json_tree(text, kTokenizerLimits);
   if (!json) return forward_error(json, path_of(name));
-  return std::move(*json);
+  return json;
 }
 
 }  // namespace tessera::convert

@@ -51,8 +51,8 @@ class TokenizerFolder {
                                               std::string_view end) const;
   /// Errors: those of read_file().
   Result<std::string> read_text(std::string_view name) const;
-  /// Nothing if the folder has no such file. Errors: those of read_json(), with the path.
-  Result<std::optional<Json>> read_json_file(std::string_view name) const;
+  /// Null if the folder has no such file. Errors: those of read_json_tree(), with the path.
+  Result<JsonTree> read_json_file(std::string_view name) const;
 
   void warn(std::string line) const { warnings_->push_back(std::move(line)); }
 

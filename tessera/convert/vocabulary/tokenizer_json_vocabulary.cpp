@@ -246,7 +246,7 @@ Result<VocabularyDraft> tokenizer_json_draft(const Json& json, const TokenizerFo
 }
 
 Result<std::optional<VocabularyDraft>> read_tokenizer_json(const TokenizerFolder& folder) {
-  TESSERA_ASSIGN(const std::optional<Json> json, folder.read_json_file("tokenizer.json"));
+  TESSERA_ASSIGN(const JsonTree json, folder.read_json_file("tokenizer.json"));
   if (!json) return std::nullopt;
   auto draft = tokenizer_json_draft(*json, folder);
   if (!draft) return forward_error(draft, folder.path_of("tokenizer.json"));

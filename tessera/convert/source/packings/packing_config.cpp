@@ -97,11 +97,11 @@ Result<> read_compressed(const HubConfig& config, PackingConfig& packing) {
                 kMaxConfigGroups);
   for (const auto& [name, value] : groups->items()) {
     const std::string path = fmt::format("{}, {}", config.path(), text::quote_text(name));
-    TESSERA_ASSIGN(const HubConfig group, HubConfig::of(value, path));
+    TESSERA_ASSIGN(const HubConfig group, config.member(value, path));
     TESSERA_TRY(one_of(group, {"format"}, kFormats));
     const Json* weights = group.find({"weights"});
     if (weights == nullptr) continue;
-    TESSERA_ASSIGN(const HubConfig weight_config, HubConfig::of(*weights, path + ", weights"));
+    TESSERA_ASSIGN(const HubConfig weight_config, group.member(*weights, path + ", weights"));
     TESSERA_ASSIGN(const auto block, scheme_of_block(weight_config, {"block_structure"}));
     TESSERA_ASSIGN(PackingScheme scheme, scheme_of_group(weight_config, {"num_bits"}, {"group_size"}));
     if (block) scheme = {.bits = scheme.bits, .block_rows = block->block_rows, .block_columns = block->block_columns};
@@ -136,7 +136,7 @@ constexpr auto kMethodNames = [] {
 Result<std::optional<PackingConfig>> read_packing_config(const HubConfig& config) {
   const Json* member = config.find({"quantization_config", "compression_config"});
   if (member == nullptr) return std::nullopt;
-  TESSERA_ASSIGN(const HubConfig quantization, HubConfig::of(*member, config.path() + ", quantization_config"));
+  TESSERA_ASSIGN(const HubConfig quantization, config.member(*member, config.path() + ", quantization_config"));
   PackingConfig packing{.path = quantization.path()};
   size_t method = kModelopt;
   if (quantization.find({"quant_method"}) != nullptr) {

@@ -112,10 +112,10 @@ class Unpacking {
 Result<std::optional<PackingConfig>> packing_of(const Checkpoint& checkpoint, const HubConfig& config) {
   TESSERA_ASSIGN(auto packing, read_packing_config(config));
   if (packing) return packing;
-  TESSERA_ASSIGN(std::optional<Json> file, checkpoint.read_json_file(kModeloptFile));
+  TESSERA_ASSIGN(JsonTree file, checkpoint.read_json_file(kModeloptFile));
   if (!file || !file->is_object() || !file->contains("quantization")) return std::nullopt;
-  const Json members = {{"quantization_config", std::move((*file)["quantization"])}};
-  TESSERA_ASSIGN(const HubConfig other, HubConfig::of(members, checkpoint.folder() + "/" + kModeloptFile));
+  (*file)["quantization_config"].swap((*file)["quantization"]);
+  TESSERA_ASSIGN(const HubConfig other, HubConfig::of(std::move(file), checkpoint.folder() + "/" + kModeloptFile));
   return read_packing_config(other);
 }
 

@@ -127,18 +127,15 @@ Result<File> File::open_in(int directory, const std::string& name, const std::st
 
 Result<File> File::of_descriptor(int fd, const std::string& path) {
   if (fd < 0) return io_error(path, "cannot open");
+  File file(fd, 0, {});  // closes the descriptor after errors
   struct stat info {};
-  if (::fstat(fd, &info) != 0) {
-    auto error = io_error(path, "cannot stat");
-    ::close(fd);
-    return error;
-  }
-  if (!S_ISREG(info.st_mode)) {
-    ::close(fd);
+  if (::fstat(fd, &info) != 0) return io_error(path, "cannot stat");
+  if (!S_ISREG(info.st_mode))
     return fail(ErrorCode::io, "{}: is {}, want a regular file", path,
                 S_ISDIR(info.st_mode) ? "a directory" : "a pipe or device");
-  }
-  return File(fd, static_cast<uint64_t>(info.st_size), path);
+  file.size_ = static_cast<uint64_t>(info.st_size);
+  file.path_ = path;
+  return file;
 }
 
 File::File(File&& other) noexcept
@@ -171,7 +168,12 @@ Result<std::unique_ptr<MappedFile>> MappedFile::map(const File& file) {
     data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.descriptor(), 0);
     if (data == MAP_FAILED) return io_error(file.path(), "cannot map");
   }
-  return std::unique_ptr<MappedFile>(new MappedFile(static_cast<const std::byte*>(data), size, file.path()));
+  try {
+    return std::unique_ptr<MappedFile>(new MappedFile(static_cast<const std::byte*>(data), size, file.path()));
+  } catch (...) {
+    if (size != 0) ::munmap(data, size);
+    throw;
+  }
 }
 
 MappedFile::~MappedFile() {
@@ -252,10 +254,11 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
 Result<AtomicFile> AtomicFile::resume(const std::string& path, const std::string& temporary, bool keeps) {
   TESSERA_TRY(require_replaceable(path));
   constexpr mode_t kAllMayReadAndWrite = 0666;  // less the mask of the process
+  AtomicFile file(-1, path, temporary);         // takes its memory before there is a file to remove
+  file.keeps_ = true;
   const int fd = ::open(temporary.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, kAllMayReadAndWrite);
   if (fd < 0) return io_error(temporary, "cannot create");
-  AtomicFile file(fd, path, temporary);
-  file.keeps_ = true;
+  file.fd_ = fd;
   struct stat opened {
   }, named{};
   if (::fstat(fd, &opened) != 0) return io_error(temporary, "cannot stat");
@@ -270,13 +273,16 @@ Result<AtomicFile> AtomicFile::resume(const std::string& path, const std::string
 
 Result<AtomicFile> AtomicFile::create(const std::string& path) {
   TESSERA_TRY(require_replaceable(path));
-  std::string temporary = path + ".XXXXXX";
-  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0) return io_error(path, "cannot create");
+  AtomicFile file(-1, path, path + ".XXXXXX");  // takes its memory before there is a file to remove
+  file.fd_ = ::mkostemp(file.temporary_.data(), O_CLOEXEC);
+  if (file.fd_ < 0) {
+    file.temporary_.clear();
+    return io_error(path, "cannot create");
+  }
   const mode_t mask = ::umask(0);
   ::umask(mask);
-  ::fchmod(fd, 0666 & ~mask);  // mkostemp gives 0600, but users expect the mode of their umask
-  return AtomicFile(fd, path, std::move(temporary));
+  ::fchmod(file.fd_, 0666 & ~mask);  // mkostemp gives 0600, but users expect the mode of their umask
+  return file;
 }
 
 AtomicFile::~AtomicFile() {

@@ -27,7 +27,7 @@ struct JsonLimits {
 /// Errors, each with the offset of a byte: format (an empty text; syntax; a byte that is not UTF-8; a lone surrogate; a
 /// number outside of double, such as 1e999; two equal keys in an object); limit.
 Result<JsonTree> read_json_tree(std::string_view text, const JsonLimits& limits = {});
-/// The same as a plain value, for programs that may end when there is no memory.
+/// The same as a plain value, whose destructor takes memory: for programs that may end when there is none.
 Result<Json> read_json(std::string_view text, const JsonLimits& limits = {});
 
 }  // namespace tessera

@@ -27,7 +27,8 @@ TEST(JsonTree, IsFreedWithoutMemory) {
   std::string wide = "[";
   for (int i = 0; i < 1000; ++i) wide += R"({"key":[1,"a text that is longer than a small one"]},)";
   wide += "null]";
-  for (const std::string& text : {std::string("1"), std::string("[]"), std::string(R"("text")"), deep, deep_object, wide})
+  for (const std::string& text :
+       {std::string("1"), std::string("[]"), std::string(R"("text")"), deep, deep_object, wide})
     EXPECT_EQ(allocations_of_freeing(text), 0) << text.substr(0, 100);
 }
 

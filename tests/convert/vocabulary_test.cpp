@@ -356,8 +356,9 @@ TEST(ChatTemplates, AreFoundInTheirOrder) {
   EXPECT_EQ(read_files(files).vocabulary.value().chat_template, "");
   files.write("chat_template.json", Json{{"chat_template", "json"}});
   EXPECT_EQ(read_files(files).vocabulary.value().chat_template, "json");
-  files.write("chat_template.jinja", "jinja")
-      .write("additional_chat_templates/tool use.jinja", "tools")
+  files.write("chat_template.jinja", "jinja");
+  EXPECT_EQ(read_files(files).vocabulary.value().chat_template, "jinja");  // without a folder of others
+  files.write("additional_chat_templates/tool use.jinja", "tools")
       .write("additional_chat_templates/notes.txt", "notes");
   const Vocabulary jinja = read_files(files).vocabulary.value();
   EXPECT_EQ(jinja.chat_template, "jinja");

@@ -14,9 +14,10 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 }  // namespace
 
-Chat::Chat(LoadedModel model, text::ChatTemplate chat_template, int64_t n_batch)
+Chat::Chat(LoadedModel model, text::ChatTemplate chat_template, int64_t n_batch, std::unique_ptr<Speculator> speculator)
     : model_(std::move(model)),
       n_batch_(n_batch),
+      speculator_(std::move(speculator)),
       session_(std::make_unique<ChatSession>(model_.engine, *model_.session, std::move(chat_template))) {}
 
 Result<> Chat::set_tools(std::string json) {
@@ -40,6 +41,7 @@ ChatOptions Chat::options(std::optional<int64_t> seed) const {
   ChatOptions options{.tools = tools_, .variables = variables, .grammar = grammar, .now = local_time()};
   settings.apply_to(options);
   options.generate.n_batch = n_batch_;
+  options.generate.speculator = speculator_.get();
   if (seed) options.sampling.seed = *seed;
   return options;
 }

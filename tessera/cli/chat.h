@@ -41,7 +41,9 @@ struct ReplyEvents {
 class Chat {
  public:
   /// The session of the model must be empty. n_batch: see GenerateOptions.
-  Chat(LoadedModel model, text::ChatTemplate chat_template, int64_t n_batch);
+  /// speculator: that of the model's session; null: none.
+  Chat(LoadedModel model, text::ChatTemplate chat_template, int64_t n_batch,
+       std::unique_ptr<Speculator> speculator = nullptr);
 
   Conversation conversation;
   ChatSettings settings;
@@ -78,6 +80,7 @@ class Chat {
 
   LoadedModel model_;
   int64_t n_batch_;
+  std::unique_ptr<Speculator> speculator_;
   std::unique_ptr<ChatSession> session_;
   std::string tools_;
   size_t n_tools_ = 0;

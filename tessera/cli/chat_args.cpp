@@ -20,6 +20,7 @@ void ChatArgs::add_to(FlagTable& table) {
   table.common("--no-color", "", "print without colours and text styles (also: NO_COLOR)",
                set_switch(has_colour, false));
   settings.add_to(table);
+  speculation.add_to(table);
   context.add_to(table);
 }
 
@@ -31,6 +32,7 @@ Result<> ChatArgs::check() {
   TESSERA_TRY(model.check());
   TESSERA_TRY(grammar.check());
   TESSERA_TRY(chat_template.check());
+  TESSERA_TRY(speculation.apply(model.options));
   TESSERA_TRY(context.check());
   return settings.check();
 }

@@ -6,6 +6,7 @@
 #include "tessera/cli/chat_settings.h"
 #include "tessera/cli/grammar_args.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/speculation_args.h"
 #include "tessera/cli/template_args.h"
 
 namespace tessera::cli {
@@ -15,6 +16,7 @@ struct ChatArgs {
   ContextArgs context;
   TemplateArgs chat_template;
   GrammarArgs grammar;  // of the answers
+  SpeculationArgs speculation;
   ChatSettings settings;
   std::string system, system_file;
   std::string tools_file;

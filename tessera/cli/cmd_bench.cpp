@@ -12,6 +12,7 @@
 #include "tessera/cli/console.h"
 #include "tessera/cli/mask_bench.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/cli/replay_bench.h"
 #include "tessera/observe/bench_ops.h"
 
 namespace tessera::cli {
@@ -172,6 +173,13 @@ class BenchCommand final : public Command {
     table.common("--masks", "FILE",
                  "measure masks instead of a model: JSON lines with schema and tests, which have data and valid",
                  set_string(masks_.path));
+    table.common("--replay", "FILE",
+                 "measure speculation: the model writes the second half of the text in FILE, in turns without and with "
+                 "the guesses of --spec-type",
+                 set_string(replay_.path));
+    table.rare("--replay-tokens", "N", "tokens at the end of the text that the model writes",
+               set_integer(replay_.n_written, 1, kMaxContext), "half");
+    replay_.speculation.add_to(table);
     context_.add_to(table);
     // Each test determines the context size.
     std::erase_if(table.flags, [](const Flag& flag) { return flag.name == "--ctx-size"; });
@@ -191,7 +199,7 @@ class BenchCommand final : public Command {
       return {};
     }
     TESSERA_TRY(model_.check());
-    if (!masks_.path.empty()) return {};
+    if (!masks_.path.empty() || !replay_.path.empty()) return {};
     TESSERA_TRY(
         set_list(models_, [](std::string_view text) { return Result<std::string>(text); }).set(model_.options.path));
     for (const int64_t n : n_prompt_)
@@ -211,6 +219,13 @@ class BenchCommand final : public Command {
       masks_.model = model_.options.path;
       masks_.is_json = format_ == BenchFormat::json || format_ == BenchFormat::jsonl;
       return masks_.run(process);
+    }
+    if (!replay_.path.empty()) {
+      replay_.n_repetitions = n_repetitions_;
+      replay_.is_json = format_ == BenchFormat::json || format_ == BenchFormat::jsonl;
+      ContextArgs context = context_;
+      context.session.threads.n_threads = static_cast<int>(n_threads_.front());
+      return replay_.run(model_, context, process);
     }
     TESSERA_ASSIGN(const auto registry, open_registry());
     TESSERA_ASSIGN(const auto devices, ModelPlacement::find_devices(*registry, model_.options.engine.placement));
@@ -394,6 +409,7 @@ class BenchCommand final : public Command {
   int64_t n_repetitions_ = 5;
   BenchFormat format_ = BenchFormat::md;
   MaskBenchArgs masks_;
+  ReplayBenchArgs replay_;
   observe::OpBenchOptions ops_;
   bool warm_up_ = true;
   std::vector<std::string> models_;  // set by check(), like loads_

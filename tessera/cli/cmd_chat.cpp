@@ -55,7 +55,9 @@ class ChatCommand final : public Command {
     TESSERA_ASSIGN(const std::string source,
                    args_.chat_template.source(&model.engine->files().metadata(), !tools.empty(), process));
     TESSERA_ASSIGN(auto chat_template, create_chat_template(source, chat_tokens(model.engine->vocab()), process));
-    auto chat = std::make_unique<Chat>(std::move(model), std::move(chat_template), args_.context.n_batch);
+    TESSERA_ASSIGN(auto speculator, model.create_speculator());
+    auto chat = std::make_unique<Chat>(std::move(model), std::move(chat_template), args_.context.n_batch,
+                                       std::move(speculator));
     chat->settings = args_.settings;
     chat->variables = args_.variables;
     chat->json_output = args_.grammar.output;

@@ -48,9 +48,12 @@ class PlanCommand final : public Command {
     TESSERA_ASSIGN(LoadedModel model, open_model(args_.model, args_.context));
     SessionOptions asked = args_.context.session;
     asked.embeddings = !model.engine->model().info().has_logits;
+    TESSERA_TRY(plan_draft(model, asked));
     if (plans_server_) {
       TESSERA_ASSIGN(model.fit.embeddings, serve_.second_session(*model.engine));
       TESSERA_ASSIGN(asked, server_session(model));
+    } else {
+      model.speculation.extend(asked);
     }
     asked.adapters = model.adapters;
     TESSERA_ASSIGN(const Fitted plan, plan_of(model, asked, process));
@@ -93,7 +96,7 @@ class PlanCommand final : public Command {
   // Returns the plan of a run with these flags. If nothing fits, returns the requested plan, so that the shortfall is
   // visible.
   Result<Fitted> plan_of(const LoadedModel& model, SessionOptions asked, const Context& process) const {
-    if (memory_ != 0) return fit_within(*model.engine, asked, memory_, model.fit.embeddings);
+    if (memory_ != 0) return fit_within(*model.engine, asked, memory_, model.fit);
     if (model.fit.is_on) {
       const PlacementOptions placement = model.engine->placement_options();
       auto fitted = fit(*model.engine, model.adapters, asked, model.fit);
@@ -103,7 +106,7 @@ class PlanCommand final : public Command {
       for (const SessionAdapter& one : model.adapters) TESSERA_TRY(one.adapter->place());
     }
     if (asked.n_ctx == 0) asked.n_ctx = model.engine->model().info().n_ctx_train;
-    TESSERA_ASSIGN(MemoryReport report, plan_sessions(*model.engine, asked, model.fit.embeddings));
+    TESSERA_ASSIGN(MemoryReport report, plan_sessions(*model.engine, asked, model.fit));
     return Fitted{.session = std::move(asked), .report = std::move(report)};
   }
 

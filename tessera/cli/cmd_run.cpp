@@ -28,14 +28,18 @@ class RunCommand final : public Command {
     if (!tokens) return forward_error(tokens, "prompt");
     const sample::SamplerParams params = args_.sampling.seeded();
     TESSERA_ASSIGN(const auto chain, args_.create_chain(model, params));
-    Generator generator(*model.session, *chain, 0, args_.generate);
+    TESSERA_ASSIGN(const auto speculator, model.create_speculator());
+    GenerateOptions options = args_.generate;
+    options.speculator = speculator.get();
+    Generator generator(*model.session, *chain, 0, options);
 
     const auto start = Clock::now();
     TESSERA_TRY(generator.start(*tokens, &process.interrupt));
     const auto prefilled = Clock::now();
     if (args_.echo) TESSERA_TRY(print(prompt));
     TESSERA_TRY(generate(generator, tokenizer, process));
-    if (!process.quiet) log_timings(*tokens, generator, prefilled - start, Clock::now() - prefilled, params);
+    if (!process.quiet)
+      log_timings(*tokens, generator, prefilled - start, Clock::now() - prefilled, params, speculator.get());
     return {};
   }
 
@@ -63,14 +67,15 @@ class RunCommand final : public Command {
   }
 
   static void log_timings(const std::vector<int32_t>& prompt, const Generator& generator, Clock::duration prefill,
-                          Clock::duration decode, const sample::SamplerParams& params) {
+                          Clock::duration decode, const sample::SamplerParams& params, const Speculator* speculator) {
     const auto rate = [](double n, Clock::duration time) { return n / std::chrono::duration<double>(time).count(); };
     std::string why;
     if (generator.stop_reason() == StopReason::context_full)
       why = "; stopped: the context is full (-c, --context-shift)";
-    log(fmt::format("prompt {} tokens, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s; seed {}{}", prompt.size(),
-                    rate(static_cast<double>(prompt.size()), prefill), generator.n_generated(),
-                    rate(static_cast<double>(generator.n_generated()), decode), params.seed, why));
+    log(fmt::format("prompt {} tokens, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s{}; seed {}{}",
+                    prompt.size(), rate(static_cast<double>(prompt.size()), prefill), generator.n_generated(),
+                    rate(static_cast<double>(generator.n_generated()), decode), describe(speculator), params.seed,
+                    why));
   }
 
   RunArgs args_;

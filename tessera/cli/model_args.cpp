@@ -276,7 +276,9 @@ Result<> load_session(LoadedModel& opened, const ContextArgs& context, const Con
   for (const std::string& note : opened.registry->notes())
     if (process.verbose) log(note);
   LoadDisplay display(process);
-  TESSERA_TRY(tessera::load_session(opened, context.session, display.events()));
+  SessionOptions session = context.session;
+  opened.speculation.extend(session);
+  TESSERA_TRY(tessera::load_session(opened, session, display.events()));
   return context.log_schedules(*opened.session);
 }
 

@@ -19,6 +19,7 @@ void RunArgs::add_to(FlagTable& table) {
   grammar.add_to(table);
   table.rare("--no-forced-text", "", "also compute the tokens that a grammar leaves no choice about",
              set_switch(generate.forces_text, false));
+  speculation.add_to(table);
   context.add_to(table);
   sampling.add_to(table);
 }
@@ -29,6 +30,7 @@ Result<> RunArgs::check() {
   TESSERA_TRY(context.check());
   TESSERA_TRY(sampling.check());
   TESSERA_TRY(grammar.check());
+  TESSERA_TRY(speculation.apply(model.options));
   generate.ignore_end = sampling.ignore_eos;
   generate.n_batch = context.n_batch;
   return {};

@@ -5,6 +5,7 @@
 #include "tessera/cli/grammar_args.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/sampling_args.h"
+#include "tessera/cli/speculation_args.h"
 #include "tessera/cli/text_args.h"
 #include "tessera/engine/generate.h"
 
@@ -16,6 +17,7 @@ struct RunArgs {
   ContextArgs context;
   SamplingArgs sampling;
   GrammarArgs grammar;
+  SpeculationArgs speculation;
   GenerateOptions generate;  // check() copies the related flags of the other groups into it
   bool echo = false;
   bool special = false;

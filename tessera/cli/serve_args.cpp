@@ -393,9 +393,10 @@ Result<SessionOptions> ServeArgs::session_options(const LoadedModel& model, int3
   }
   session.n_sequences = slots;
   session.n_outputs = slots + score_rows(engine.model().info(), session.n_ubatch);
+  model.speculation.extend(session);
   TESSERA_ASSIGN(const auto planned, Session::plan_session(engine, session));
   if (planned->needs_marks() && cache_mib != 0) session.n_cache_marks = kMarksPerSlot * slots;
-  TESSERA_ASSIGN(const MemoryReport report, plan_sessions(engine, session, model.fit.embeddings));
+  TESSERA_ASSIGN(const MemoryReport report, plan_sessions(engine, session, model.fit));
   const uint64_t used = memory_bytes > 0 ? report.total() : report.bytes_of(engine.device().name());
   if (memory_bytes > 0 && used > memory_bytes)
     return fail(ErrorCode::out_of_memory, "the plan needs {} bytes, --memory is {}; a smaller -c needs less", used,

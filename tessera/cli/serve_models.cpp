@@ -147,6 +147,7 @@ Result<LoadedModel> ServeModels::open(const ServeArgs& args, Pace pace) const {
   }
   TESSERA_ASSIGN(LoadedModel model, tessera::open_model(registry_, options));
   TESSERA_ASSIGN(model.fit.embeddings, args.second_session(*model.engine));
+  TESSERA_TRY(plan_draft(model, args.context.session));
   return model;
 }
 

@@ -141,14 +141,16 @@ Result<int64_t> ChatSession::keep_common(std::span<const int32_t> tokens) {
 }
 
 // Writes down the tokens that the sequence holds, before another prompt replaces this one.
-void ChatSession::note_stored() {
-  if (!generator_) return;
+Result<> ChatSession::note_stored() {
+  if (!generator_) return {};
+  TESSERA_TRY(generator_->remove_guesses());
   const auto n_stored = to_size(generator_->n_stored());
   const auto n_later = n_before_ + (n_stored - std::min(n_stored, prompt_.size()));
   stored_ = std::exchange(prompt_, {});
   stored_.insert(stored_.end(), at(generated_, n_before_), at(generated_, n_later));
   stored_.resize(n_stored);
   generator_.reset();
+  return {};
 }
 
 // Computes a prompt, which ends with the tokens of the reply so far.
@@ -206,7 +208,7 @@ Result<> ChatSession::start(std::vector<text::ChatMessage> messages, const ChatO
                          .tools = options.constrains_calls && has_calls ? tools : std::vector<text::ReplyTool>(),
                          .prompt_tail = fitted.prompt.generation_prompt,
                          .may_reason = options.enable_thinking.value_or(true)}));
-  note_stored();
+  TESSERA_TRY(note_stored());
   chain_ = std::move(chain);
   messages_ = std::move(messages);
   options_ = options;
@@ -246,7 +248,7 @@ Result<bool> ChatSession::drop_turns(const CancelToken* cancel) {
   TESSERA_ASSIGN(TokenizedPrompt fitted,
                  fit_prompt(messages_, options_, droppable.front(), n_ctx - n_ctx / kShrunkShare + n_generated));
   if (static_cast<int64_t>(fitted.tokens.size()) + n_generated >= n_ctx) return false;
-  note_stored();
+  TESSERA_TRY(note_stored());
   counts_.n_dropped = fitted.n_dropped;
   fitted.tokens.insert(fitted.tokens.end(), generated_.begin(), generated_.end());
   TESSERA_TRY(compute(std::move(fitted.tokens), cancel, {}));

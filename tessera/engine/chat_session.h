@@ -99,7 +99,7 @@ class ChatSession {
   Result<std::unique_ptr<GrammarMask>> create_mask(const Constraint& constraint);
   Result<> constrain(sample::Chain& chain, const Constraint& constraint);
   Result<> compute(std::vector<int32_t> tokens, const CancelToken* cancel, const PromptProgress& progress);
-  void note_stored();
+  Result<> note_stored();
   Result<bool> drop_turns(const CancelToken* cancel);
   Result<> read_token(int32_t token);
 

@@ -106,7 +106,7 @@ class Fitter {
       for (const SessionAdapter& one : adapters_) TESSERA_TRY(one.adapter->place());
       level_ = level;
     }
-    return plan_sessions(engine_, settings, options_.embeddings);
+    return plan_sessions(engine_, settings, options_);
   }
 
   bool fits(const MemoryReport& report, bool on_cpu_too) const {
@@ -187,11 +187,11 @@ class Fitter {
 
 }  // namespace
 
-Result<MemoryReport> plan_sessions(const Engine& engine, const SessionOptions& options,
-                                   const std::optional<EmbeddingUse>& embeddings) {
+Result<MemoryReport> plan_sessions(const Engine& engine, const SessionOptions& options, const FitOptions& fit) {
   TESSERA_ASSIGN(MemoryReport report, Session::plan(engine, options));
-  if (!embeddings) return report;
-  TESSERA_ASSIGN(const MemoryReport second, Session::plan(engine, embedding_session(engine, *embeddings, options)));
+  report.add(fit.beside);
+  if (!fit.embeddings) return report;
+  TESSERA_ASSIGN(const MemoryReport second, Session::plan(engine, embedding_session(engine, *fit.embeddings, options)));
   for (const MemoryPart& part : second.parts)
     if (part.kind != MemoryPart::Kind::weights) report.parts.push_back(part);
   return report;
@@ -202,16 +202,16 @@ Result<Fitted> fit(Engine& engine, std::span<const SessionAdapter> adapters, con
   if (options.is_on) return Fitter(engine, adapters, asked, options).run();
   Fitted fitted{.session = asked, .report = {}};
   fitted.session.adapters.assign(adapters.begin(), adapters.end());
-  TESSERA_ASSIGN(fitted.report, plan_sessions(engine, fitted.session, options.embeddings));
+  TESSERA_ASSIGN(fitted.report, plan_sessions(engine, fitted.session, options));
   TESSERA_TRY(require_memory(engine, fitted.report));
   return fitted;
 }
 
 Result<Fitted> fit_within(const Engine& engine, const SessionOptions& asked, uint64_t bytes,
-                          const std::optional<EmbeddingUse>& embeddings) {
+                          const FitOptions& options) {
   const bool is_fixed = asked.n_ctx != 0;
   const int64_t most = is_fixed ? asked.n_ctx : engine.model().info().n_ctx_train;
-  const auto plan = [&](const SessionOptions& settings) { return plan_sessions(engine, settings, embeddings); };
+  const auto plan = [&](const SessionOptions& settings) { return plan_sessions(engine, settings, options); };
   const auto fits = [&](const MemoryReport& report) { return report.total() <= bytes; };
   uint64_t least = UINT64_MAX;
   for (const int64_t floor : {FitOptions{}.least_ctx, kContextStep})

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tessera/engine/embedding.h"
 
@@ -14,13 +15,14 @@ struct FitOptions {
   uint64_t margin_bytes = uint64_t{1} << 30;  // left free on each device; on the CPU at most 1/16 of its free memory
   int64_t least_ctx = 4096;                   // bound for shrinking the context, if SessionOptions::n_ctx is 0
   std::optional<EmbeddingUse> embeddings{};   // plan a session for embeddings beside the first one: see plan_sessions()
+  std::vector<MemoryPart> beside{};           // of a model that is loaded with this one; the report has them too
   bool fits_ubatch = false;  // the micro-batch may shrink; layers move if the placement has kAutoLayers
 };
 
-/// The bytes of a session, of the one for embeddings beside it, if there is one, and of the engine. The second session
-/// has the options of the first as far as embedding_session() leaves them. Errors: those of Session::plan().
-Result<MemoryReport> plan_sessions(const Engine& engine, const SessionOptions& options,
-                                   const std::optional<EmbeddingUse>& embeddings);
+/// The bytes of a session, of the one for embeddings beside it, if there is one, of the engine, and those of
+/// FitOptions::beside. The second session has the options of the first as far as embedding_session() leaves them.
+/// Errors: those of Session::plan().
+Result<MemoryReport> plan_sessions(const Engine& engine, const SessionOptions& options, const FitOptions& fit);
 
 struct Fitted {
   SessionOptions session;
@@ -36,8 +38,9 @@ Result<Fitted> fit(Engine& engine, std::span<const SessionAdapter> adapters, con
 
 /// Finds settings that need at most `bytes` in total, weights included. Tries, in this order, the largest context up to
 /// asked.n_ctx (0: up to the model's), a smaller micro-batch, a q8_0 cache, and a context below FitOptions::least_ctx.
+/// Of the options only `embeddings` and `beside` count.
 /// Errors: out_of_memory, with the bytes of the smallest plan; those of Session::plan().
 Result<Fitted> fit_within(const Engine& engine, const SessionOptions& asked, uint64_t bytes,
-                          const std::optional<EmbeddingUse>& embeddings = {});
+                          const FitOptions& options = {});
 
 }  // namespace tessera

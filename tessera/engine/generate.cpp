@@ -1,8 +1,10 @@
 #include "tessera/engine/generate.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "tessera/base/index.h"
+#include "tessera/cache/kv_group.h"
 
 namespace tessera {
 
@@ -43,6 +45,7 @@ Result<> Generator::start(std::span<const int32_t> prompt, const CancelToken* ca
     return fail(ErrorCode::unsupported,
                 "{}: the context cannot be shifted: recurrent layers cannot forget single tokens",
                 session_.engine().model().info().architecture);
+  if (options_.speculator != nullptr) options_.speculator->begin(prompt);
   const int32_t start_token = session_.engine().model().info().start_token;
   if (session_.has_encoder()) {
     TESSERA_TRY(session_.encode(sequence_, prompt, cancel));
@@ -82,6 +85,7 @@ Result<int32_t> Generator::next(const CancelToken* cancel) {
   }
   pending_.push_back(token);
   ++n_generated_;
+  if (options_.speculator != nullptr) options_.speculator->append(token);
   return token;
 }
 
@@ -92,6 +96,7 @@ Result<int32_t> Generator::choose(const CancelToken* cancel) {
     stop_ = StopReason::end_of_text;
     return -1;
   }
+  take_right_guesses();
   const auto n_pending = static_cast<int64_t>(pending_.size());
   if (n_pending > 0 && position_ + n_pending > session_.n_ctx() && !options_.context_shift) {
     stop_ = StopReason::context_full;
@@ -99,7 +104,7 @@ Result<int32_t> Generator::choose(const CancelToken* cancel) {
   }
   if (mask != nullptr && n_pending > 0) mask->prepare();
   TESSERA_TRY(decode_pending(cancel));
-  TESSERA_ASSIGN(const int32_t token, chain_.sample(session_.logits(0)));
+  TESSERA_ASSIGN(const int32_t token, chain_.sample(logits()));
   TESSERA_TRY(chain_.accept(token));
   if (!options_.ignore_end && session_.engine().vocab().is_eog(token)) {
     stop_ = StopReason::end_of_text;
@@ -112,17 +117,83 @@ Result<int32_t> Generator::choose(const CancelToken* cancel) {
   return token;
 }
 
-Result<> Generator::decode_pending(const CancelToken* cancel) {
-  size_t n_decoded = 0;
-  while (n_decoded < pending_.size()) {
-    TESSERA_TRY(make_room());
-    const auto n_most = to_size(std::min(std::max<int64_t>(options_.n_batch, 1), session_.n_ctx() - position_));
-    const auto part = std::span(pending_).subspan(n_decoded, std::min(n_most, pending_.size() - n_decoded));
-    TESSERA_TRY(session_.decode(Batch::prompt(part, position_, sequence_), cancel));
-    position_ += static_cast<int32_t>(part.size());
-    n_decoded += part.size();
+// Returned tokens that were guessed are computed already, and the logits after them too.
+void Generator::take_right_guesses() {
+  size_t n = 0;
+  for (; n < pending_.size() && !guesses_.empty() && guesses_.back() == pending_[n]; ++n) guesses_.pop_back();
+  if (n == 0) return;
+  if (session_.is_recurrent())
+    since_checkpoint_.insert(since_checkpoint_.end(), pending_.begin(), pending_.begin() + static_cast<ptrdiff_t>(n));
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<ptrdiff_t>(n));
+  position_ += static_cast<int32_t>(n);
+  row_ += static_cast<int64_t>(n);
+}
+
+// A recurrent state goes back to the checkpoint before the step. The next step computes the right guesses again.
+Result<> Generator::remove_guesses() {
+  if (options_.speculator == nullptr) return {};
+  take_right_guesses();
+  if (!guesses_.empty()) {
+    const auto end = position_ + static_cast<int32_t>(guesses_.size());
+    const auto begin = position_ - static_cast<int32_t>(since_checkpoint_.size());
+    TESSERA_TRY(session_.remove(sequence_, begin, end));
+    pending_.insert(pending_.begin(), since_checkpoint_.begin(), since_checkpoint_.end());
+    position_ = begin;
+    guesses_.clear();
   }
-  pending_.clear();
+  since_checkpoint_.clear();
+  return session_.is_recurrent() ? session_.drop_checkpoints(sequence_) : Result<>{};
+}
+
+Result<> Generator::decode_pending(const CancelToken* cancel) {
+  if (pending_.empty()) return {};
+  TESSERA_TRY(remove_guesses());
+  const auto n_batch = std::max<int64_t>(options_.n_batch, 1);
+  while (!pending_.empty()) {
+    TESSERA_TRY(make_room());
+    const auto n_most = to_size(std::min(n_batch, session_.n_ctx() - position_));
+    const std::vector<int32_t> part(pending_.begin(),
+                                    pending_.begin() + static_cast<ptrdiff_t>(std::min(n_most, pending_.size())));
+    if (part.size() == pending_.size()) {
+      TESSERA_TRY(decode_with_guesses(part, cancel));
+    } else {
+      TESSERA_TRY(session_.decode(Batch::prompt(part, position_, sequence_), cancel));
+    }
+    position_ += static_cast<int32_t>(part.size());
+    pending_.erase(pending_.begin(), pending_.begin() + static_cast<ptrdiff_t>(part.size()));
+  }
+  return {};
+}
+
+// The guesses of the tokens after `part`, which fit into the context, the session's rows and its rollback.
+Result<std::span<const int32_t>> Generator::guess(int64_t n_part, const CancelToken* cancel) {
+  const int64_t n_places = session_.n_ctx() - position_ - n_part;
+  int64_t n_most = std::min({n_places, session_.options().n_outputs - 1, kRollbackTokens - 1});
+  if (options_.n_predict >= 0) n_most = std::min(n_most, options_.n_predict - n_generated_ - 1);
+  const bool has_checkpoint = session_.options().n_checkpoints > 0 || !session_.is_recurrent();
+  if (options_.speculator == nullptr || n_most < 1 || !has_checkpoint) return std::span<const int32_t>();
+  const StepTimes& times = options_.speculator->times();
+  return options_.speculator->draft(
+      n_most, [&](int64_t n) { return times.ms(n_part + n); }, cancel);
+}
+
+Result<> Generator::decode_with_guesses(std::span<const int32_t> part, const CancelToken* cancel) {
+  const auto n_part = static_cast<int64_t>(part.size());
+  TESSERA_ASSIGN(const auto guesses, guess(n_part, cancel));
+  Batch batch = Batch::prompt(part, position_, sequence_);
+  for (int32_t position = position_ + static_cast<int32_t>(n_part); const int32_t token : guesses)
+    batch.add({.token = token, .position = position++, .sequence = sequence_, .wants_logits = true});
+  if (!guesses.empty()) TESSERA_TRY(session_.checkpoint(sequence_));
+  const auto begin = std::chrono::steady_clock::now();
+  TESSERA_TRY(session_.decode(batch, cancel));
+  row_ = 0;
+  if (options_.speculator == nullptr) return {};
+  StepTimes& times = options_.speculator->times();
+  times.learn(batch.size(),
+              std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+  if (options_.speculator->was_shortened()) times.note_narrow_step();
+  guesses_.assign(guesses.rbegin(), guesses.rend());
+  if (session_.is_recurrent()) since_checkpoint_.assign(part.begin(), part.end());
   return {};
 }
 

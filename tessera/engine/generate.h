@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/engine/session.h"
+#include "tessera/engine/speculative/speculator.h"
 #include "tessera/sample/chain.h"
 #include "tessera/text/detokenize.h"
 
@@ -30,6 +31,10 @@ struct GenerateOptions {
   int64_t n_keep = 0;          // -1: the whole prompt
   bool forces_text = true;     // add tokens that a grammar leaves no choice about without computing their logits
   int64_t n_batch = 2048;      // prompt tokens per decode(); a cancellation keeps the tokens of earlier calls
+  // Guesses tokens, which changes the time only; null: one token per step. It must outlive the generator. The session
+  // needs n_outputs of a row per guess and one more, and a checkpoint if it is recurrent. With fewer rows there are
+  // fewer guesses.
+  Speculator* speculator = nullptr;
 };
 
 /// Called after each part of a prompt, with the number of tokens that are stored and the number of all.
@@ -54,15 +59,23 @@ class Generator {
 
   StopReason stop_reason() const { return stop_; }
   int64_t n_generated() const { return n_generated_; }
-  /// The number of tokens of prompt and text that the sequence holds, also after an error.
+  /// The number of tokens of prompt and text that the sequence holds, also after an error. With speculation it may hold
+  /// guesses after them.
   int64_t n_stored() const { return position_; }
+  /// Removes guesses from the sequence that are not part of the text. Call it before other uses of the sequence. The
+  /// generator can go on afterwards. In a recurrent model n_stored() may get smaller. Errors: those of
+  /// Session::remove().
+  Result<> remove_guesses();
   /// The logits for the choice of the next token.
-  std::span<const float> logits() const { return session_.logits(0); }
+  std::span<const float> logits() const { return session_.logits(row_); }
 
  private:
   Result<> read(std::span<const int32_t> prompt, const PromptProgress& progress, const CancelToken* cancel);
   Result<> make_room();
+  void take_right_guesses();
   Result<> decode_pending(const CancelToken* cancel);
+  Result<> decode_with_guesses(std::span<const int32_t> part, const CancelToken* cancel);
+  Result<std::span<const int32_t>> guess(int64_t n_part, const CancelToken* cancel);
   Result<int32_t> choose(const CancelToken* cancel);
 
   Session& session_;
@@ -74,6 +87,12 @@ class Generator {
   int64_t n_generated_ = 0;
   std::vector<int32_t> pending_;  // returned, not yet decoded
   std::vector<int32_t> forced_;   // to be returned, the first one last
+
+  // Of speculation.
+  std::vector<int32_t>
+      guesses_;      // in the sequence from position_ on, not yet compared with the text; the first one last
+  int64_t row_ = 0;  // of the logits after the last token at or before position_ - 1
+  std::vector<int32_t> since_checkpoint_;  // tokens before position_, which a recurrent model computes again
   StopReason stop_ = StopReason::none;
 };
 

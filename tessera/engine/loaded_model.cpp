@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "tessera/engine/speculative/model_drafter.h"
+
 namespace tessera {
 
 namespace {
 
 constexpr int kMaxAttempts = 6;
+constexpr int64_t kDraftContext = 8192;  // most tokens of a draft model; of longer texts it reads the end
 
 void tell(const std::function<void(std::string_view)>& event, std::string_view line) {
   if (event && !line.empty()) event(line);
@@ -27,10 +30,18 @@ Result<std::unique_ptr<Session>> create_embeddings(const LoadedModel& model, con
   return Session::create(model.engine, embedding_session(*model.engine, *model.fit.embeddings, first));
 }
 
+Result<> load_draft(LoadedModel& model, const SessionOptions& options, const LoadEvents& events) {
+  if (model.draft_engine == nullptr) return {};
+  TESSERA_TRY(model.draft_engine->load(events.progress));
+  TESSERA_ASSIGN(model.draft, Session::create(model.draft_engine, options));
+  return {};
+}
+
 }  // namespace
 
 MemoryReport LoadedModel::allocated_memory() const {
   MemoryReport report = session->allocated_memory();
+  if (draft) report.add(draft->allocated_memory().parts);
   if (!embeddings) return report;
   for (const MemoryPart& part : embeddings->allocated_memory().parts)
     if (part.kind != MemoryPart::Kind::weights) report.parts.push_back(part);
@@ -50,7 +61,30 @@ Result<LoadedModel> open_model(std::shared_ptr<const Registry> registry, const M
     TESSERA_ASSIGN(auto adapter, Adapter::open_control_vector(*model.engine, path, options.adapters.layers));
     model.adapters.push_back({std::move(adapter), scale});
   }
+  model.speculation = options.speculation;
+  if (options.draft_path.empty()) return model;
+  TESSERA_ASSIGN(model.draft_engine, Engine::open(*model.registry, options.draft_path, options.engine));
+  TESSERA_TRY(require_draft_model(*model.draft_engine, *model.engine));
   return model;
+}
+
+Result<SessionOptions> plan_draft(LoadedModel& model, const SessionOptions& asked) {
+  model.fit.beside.clear();
+  SessionOptions session;
+  if (model.draft_engine == nullptr) return session;
+  const int64_t n_ctx = asked.n_ctx > 0 ? asked.n_ctx : model.engine->model().info().n_ctx_train;
+  session = {.n_ctx = std::min({n_ctx, kDraftContext, model.draft_engine->model().info().n_ctx_train}),
+             .n_ubatch = asked.n_ubatch,
+             .n_checkpoints = 1,
+             .type_k = asked.type_k,
+             .type_v = asked.type_v,
+             .activations = asked.activations,
+             .threads = asked.threads};
+  FitOptions options = model.fit;
+  options.embeddings.reset();
+  TESSERA_ASSIGN(Fitted fitted, fit(*model.draft_engine, {}, session, options));
+  model.fit.beside = std::move(fitted.report.parts);
+  return fitted.session;
 }
 
 Result<> load_weights(LoadedModel& model, const LoadEvents& events) {
@@ -61,6 +95,7 @@ Result<> load_weights(LoadedModel& model, const LoadEvents& events) {
 }
 
 Result<> load_session(LoadedModel& model, const SessionOptions& asked, const LoadEvents& events) {
+  TESSERA_ASSIGN(const SessionOptions draft, plan_draft(model, asked));
   Engine& engine = *model.engine;
   const PlacementOptions placement = engine.placement_options();
   FitOptions options = model.fit;
@@ -74,7 +109,7 @@ Result<> load_session(LoadedModel& model, const SessionOptions& asked, const Loa
       model.session = std::move(*session);
       model.embeddings = std::move(*embeddings);
       tell(events.on_warning, model.session->warning());
-      return {};
+      return load_draft(model, draft, events);
     }
     const bool is_last = attempt == kMaxAttempts || engine.placement().n_offloaded() == 0;
     if (embeddings.error().code() != ErrorCode::out_of_memory || !options.is_on || is_last ||

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/engine/fit.h"
+#include "tessera/engine/speculative/speculation.h"
 
 namespace tessera {
 
@@ -29,6 +30,8 @@ struct ModelOptions {
   EngineOptions engine{.placement = {.devices = {}}};  // default: all GPUs
   FitOptions fit{};
   AdapterSources adapters{};
+  SpeculationOptions speculation{};
+  std::string draft_path{};  // of the GGUF file of a draft model; empty: none
 };
 
 /// Callbacks while a model is loaded, for display. Empty functions are not called.
@@ -44,24 +47,37 @@ struct LoadedModel {
   std::shared_ptr<Engine> engine{};
   std::vector<SessionAdapter> adapters{};  // with the initial scales of sessions
   FitOptions fit{};
-  std::unique_ptr<Session> session{};     // null before load_session()
-  std::unique_ptr<Session> embeddings{};  // for embeddings beside it, if fit.embeddings asks for it
+  SpeculationOptions speculation{};
+  std::shared_ptr<Engine> draft_engine{};  // of a draft model; null: none
+  std::unique_ptr<Session> draft{};        // of draft_engine; null before load_session()
+  std::unique_ptr<Session> session{};      // null before load_session()
+  std::unique_ptr<Session> embeddings{};   // for embeddings beside it, if fit.embeddings asks for it
 
   /// The allocated bytes, once the sessions are there.
   MemoryReport allocated_memory() const;
+  /// A speculator for a text of the session, which must be there; null: no speculation. With a draft model there may be
+  /// one at a time. Errors: those of the library's create_speculator().
+  Result<std::unique_ptr<Speculator>> create_speculator(const TextIndex* others = nullptr) const {
+    return tessera::create_speculator(speculation, engine->model().info().n_vocab, draft.get(), others);
+  }
 };
 
-/// Opens a model and its adapters and plans their memory; loads nothing. Errors: those of ModelFiles, Engine::open()
-/// and Adapter.
+/// Opens a model, its adapters and its draft model and plans their memory; loads nothing. Errors: those of ModelFiles,
+/// Engine::open(), Adapter and require_draft_model().
 Result<LoadedModel> open_model(std::shared_ptr<const Registry> registry, const ModelOptions& options);
 
 /// Loads the weights of an opened model and of its adapters, as placed. Errors: those of Engine::load() and
 /// Adapter::load().
 Result<> load_weights(LoadedModel& model, const LoadEvents& events = {});
 
+/// Plans the draft model of an opened model beside a session as asked, on the devices as they are, and puts its bytes
+/// into model.fit.beside. Returns the options of its session. Does nothing without one. Errors: those of fit().
+Result<SessionOptions> plan_draft(LoadedModel& model, const SessionOptions& asked);
+
 /// Fits an opened model to the devices (see fit()), loads it and creates its session, or two. If a device still runs
 /// out of memory, retries a few times with a smaller plan for the devices. Errors: those of fit(), load_weights() and
-/// Session::create(). If no plan fits, out_of_memory is returned before anything is loaded.
+/// Session::create(). If no plan fits, out_of_memory is returned before anything is loaded. With speculation `asked`
+/// has what SpeculationOptions::extend() adds.
 Result<> load_session(LoadedModel& model, const SessionOptions& asked, const LoadEvents& events = {});
 
 }  // namespace tessera

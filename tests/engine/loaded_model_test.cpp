@@ -76,8 +76,7 @@ TEST(LoadSession, CreatesASessionForEmbeddingsBesideTheFirst) {
   ASSERT_NE(model.embeddings, nullptr);
   EXPECT_TRUE(model.embeddings->options().embeddings);
   EXPECT_EQ(model.embeddings->n_ctx(), 256);
-  ASSERT_OK_AND_ASSIGN(const MemoryReport plan,
-                       plan_sessions(*model.engine, model.session->options(), model.fit.embeddings));
+  ASSERT_OK_AND_ASSIGN(const MemoryReport plan, plan_sessions(*model.engine, model.session->options(), model.fit));
   EXPECT_EQ(plan.total(), model.allocated_memory().total());
   EXPECT_EQ(opened.device->used_bytes(), plan.bytes_of("fake:0"));
   EXPECT_GT(plan.total(), model.session->allocated_memory().total());

@@ -1,0 +1,60 @@
+#include "tessera/cli/speculation_args.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ranges>
+
+#include "tessera/text/utf8.h"
+
+namespace tessera::cli {
+
+namespace {
+
+// "suffix,draft", or "none".
+Result<std::vector<DraftKind>> parse_kinds(std::string_view text) {
+  std::vector<DraftKind> kinds;
+  if (text == "none") return kinds;
+  for (const auto part : std::views::split(text, ',')) {
+    const std::string_view name(part.begin(), part.end());
+    const auto kind = draft_kind_from_name(name);
+    if (!kind)
+      return fail(ErrorCode::invalid_argument, "{} is not one of none, ngram, suffix, draft", text::quote_text(name));
+    if (std::ranges::find(kinds, *kind) == kinds.end()) kinds.push_back(*kind);
+  }
+  return kinds;
+}
+
+}  // namespace
+
+void SpeculationArgs::add_to(FlagTable& table) {
+  table.common("--spec-type", "TYPES",
+               "guess tokens and verify several in a step, which changes no token: ngram (copy what followed the last "
+               "tokens before), suffix (the longest such match), draft (by a draft model); several with commas",
+               [this](std::string_view text) -> Result<> {
+                 TESSERA_ASSIGN(options.kinds, parse_kinds(text));
+                 return {};
+               },
+               "none");
+  table.common("--spec-draft-model -md --model-draft", "FILE", "a small GGUF model with the same tokens, for guesses",
+               set_string(draft_path), "");
+  table.rare("--spec-draft-n-max --draft-max --draft-n -draft", "N", "most guesses that a step verifies",
+             set_integer(options.n_most, 1, SpeculationOptions::kMostGuesses));
+}
+
+Result<> SpeculationArgs::apply(ModelOptions& model) const {
+  model.speculation = options;
+  model.draft_path = draft_path;
+  if (options.uses_model() && draft_path.empty())
+    return fail(ErrorCode::invalid_argument, "--spec-type draft: no draft model: give one with -md FILE");
+  if (!draft_path.empty() && !options.uses_model()) model.speculation.kinds.push_back(DraftKind::model);
+  return {};
+}
+
+std::string describe(const Speculator* speculator) {
+  if (speculator == nullptr) return "";
+  const SpeculationCounts& counts = speculator->counts();
+  return fmt::format("; {} of {} guesses right", counts.n_accepted, counts.n_drafted);
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,54 @@
+#include "tessera/engine/speculative/speculation.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "tessera/engine/speculative/match_drafter.h"
+#include "tessera/engine/speculative/model_drafter.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, DraftKind>, 3> kNames = {
+    {{"ngram", DraftKind::ngram}, {"suffix", DraftKind::suffix}, {"draft", DraftKind::model}}};
+
+}  // namespace
+
+std::string_view name_of(DraftKind kind) { return kNames[static_cast<size_t>(kind)].first; }
+
+std::optional<DraftKind> draft_kind_from_name(std::string_view name) {
+  const auto* found = std::ranges::find(kNames, name, [](const auto& entry) { return entry.first; });
+  return found == kNames.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool SpeculationOptions::uses_model() const {
+  return std::ranges::find(kinds, DraftKind::model) != kinds.end();
+}
+
+void SpeculationOptions::extend(SessionOptions& session) const {
+  if (!is_on()) return;
+  session.n_outputs += n_most;
+  session.n_checkpoints += session.n_sequences;
+}
+
+Result<std::unique_ptr<Speculator>> create_speculator(const SpeculationOptions& options, int64_t n_vocab,
+                                                      Session* draft, const TextIndex* others) {
+  if (!options.is_on()) return nullptr;
+  std::vector<std::unique_ptr<Drafter>> drafters;
+  for (const DraftKind kind : options.kinds) {
+    if (kind == DraftKind::model) {
+      if (draft == nullptr) return fail(ErrorCode::invalid_argument, "speculation: no draft model");
+      drafters.push_back(std::make_unique<ModelDrafter>(*draft, n_vocab));
+    } else {
+      drafters.push_back(
+          std::make_unique<MatchDrafter>(kind == DraftKind::ngram ? MatchKind::ngram : MatchKind::suffix, others));
+    }
+  }
+  // Copies come first: a model is asked only where they promise nothing.
+  std::ranges::stable_sort(drafters, {}, [](const auto& drafter) { return drafter->name() == "draft"; });
+  return std::make_unique<Speculator>(std::move(drafters));
+}
+
+}  // namespace tessera

@@ -1,0 +1,46 @@
+// The options of speculation, and the speculator that they describe.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "tessera/engine/session_options.h"
+#include "tessera/engine/speculative/speculator.h"
+#include "tessera/engine/speculative/text_index.h"
+
+namespace tessera {
+
+class Session;
+
+enum class DraftKind : uint8_t {
+  ngram,   // copies what followed the last tokens when they occurred before
+  suffix,  // copies what followed the longest such match, also in earlier texts
+  model,   // asks a draft model
+};
+
+/// "ngram", "suffix" or "draft".
+std::string_view name_of(DraftKind kind);
+std::optional<DraftKind> draft_kind_from_name(std::string_view name);
+
+struct SpeculationOptions {
+  /// The bound of n_most: a session can remove that many tokens again.
+  static constexpr int64_t kMostGuesses = 63;
+
+  std::vector<DraftKind> kinds{};  // empty: no speculation
+  int64_t n_most = 15;             // guesses that a step verifies, over all sequences of a session
+
+  bool is_on() const { return !kinds.empty(); }
+  bool uses_model() const;
+  /// Adds what speculation needs to the options of a session: rows of logits, and checkpoints of recurrent states.
+  void extend(SessionOptions& session) const;
+};
+
+/// A speculator for one text at a time of `model`. draft: a session of the draft model, or null; it serves one
+/// speculator. others: texts from which "suffix" copies too, or null. Both must outlive the result. Returns null without
+/// kinds. Errors: invalid_argument (the kind "draft" without a session).
+Result<std::unique_ptr<Speculator>> create_speculator(const SpeculationOptions& options, int64_t n_vocab,
+                                                      Session* draft, const TextIndex* others = nullptr);
+
+}  // namespace tessera

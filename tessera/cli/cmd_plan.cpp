@@ -41,6 +41,7 @@ class PlanCommand final : public Command {
     serve_.model = args_.model;
     serve_.context = args_.context;
     serve_.sampling = args_.sampling;
+    serve_.speculation = args_.speculation;
     return serve_.check();
   }
 
@@ -48,6 +49,7 @@ class PlanCommand final : public Command {
     TESSERA_ASSIGN(LoadedModel model, open_model(args_.model, args_.context));
     SessionOptions asked = args_.context.session;
     asked.embeddings = !model.engine->model().info().has_logits;
+    if (plans_server_) asked.n_sequences = serve_.slots_for(model.engine->files().n_tensor_bytes());
     TESSERA_TRY(plan_draft(model, asked));
     if (plans_server_) {
       TESSERA_ASSIGN(model.fit.embeddings, serve_.second_session(*model.engine));

@@ -116,6 +116,7 @@ void ServeArgs::add_model_flags(FlagTable& table) {
   model.add_to(table);
   add_slot_flags(table);
   add_embedding_flags(table);
+  speculation.add_to(table);
   context.add_to(table);
   chat_template.add_to(table);
   sampling.add_to(table);
@@ -319,11 +320,11 @@ void ServeArgs::add_peer_flags(FlagTable& table) {
     table.rare(name, "X", "not offered", refuse(kNotOffered));
   for (const char* name : {"--agent", "--ui-mcp-proxy"}) table.rare(name, "", "not offered", refuse(kNotOffered));
   table.rare("--mmproj", "FILE", "not offered", refuse("models for images and audio are not supported"));
-  table.rare("--model-draft -md", "FILE", "not offered", refuse("speculative decoding is not supported yet"));
 }
 
 Result<> ServeArgs::check() {
   TESSERA_TRY(model.check());
+  TESSERA_TRY(speculation.apply(model.options));
   TESSERA_TRY(context.check());
   TESSERA_TRY(chat_template.check());
   TESSERA_TRY(sampling.check());
@@ -419,6 +420,7 @@ Result<SessionOptions> ServeArgs::session_options(const LoadedModel& model, int3
 
 server::SchedulerOptions ServeArgs::scheduler_options(const Session& session) const {
   server::SchedulerOptions options = scheduler;
+  options.speculation = model.options.speculation;
   options.disk_flush_ms = drain_s * 1000;
   options.n_slots = session.options().n_sequences;
   options.n_batch = context.n_batch;

@@ -8,6 +8,7 @@
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/sampling_args.h"
+#include "tessera/cli/speculation_args.h"
 #include "tessera/cli/template_args.h"
 #include "tessera/server/server.h"
 
@@ -17,6 +18,7 @@ struct ServeArgs {
   ModelArgs model{.may_be_bundled = true};
   ContextArgs context;
   SamplingArgs sampling;
+  SpeculationArgs speculation;
   TemplateArgs chat_template;
   server::ServerOptions server;
   server::SchedulerOptions scheduler;

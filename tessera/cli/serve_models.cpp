@@ -147,7 +147,9 @@ Result<LoadedModel> ServeModels::open(const ServeArgs& args, Pace pace) const {
   }
   TESSERA_ASSIGN(LoadedModel model, tessera::open_model(registry_, options));
   TESSERA_ASSIGN(model.fit.embeddings, args.second_session(*model.engine));
-  TESSERA_TRY(plan_draft(model, args.context.session));
+  SessionOptions session = args.context.session;
+  session.n_sequences = args.slots_for(model.engine->files().n_tensor_bytes());
+  TESSERA_TRY(plan_draft(model, session));
   return model;
 }
 

@@ -73,9 +73,11 @@ Result<SessionOptions> plan_draft(LoadedModel& model, const SessionOptions& aske
   SessionOptions session;
   if (model.draft_engine == nullptr) return session;
   const int64_t n_ctx = asked.n_ctx > 0 ? asked.n_ctx : model.engine->model().info().n_ctx_train;
-  session = {.n_ctx = std::min({n_ctx, kDraftContext, model.draft_engine->model().info().n_ctx_train}),
+  const int64_t n_most = std::min(kDraftContext, model.draft_engine->model().info().n_ctx_train);
+  session = {.n_ctx = std::min(n_ctx, n_most * asked.n_sequences),
              .n_ubatch = asked.n_ubatch,
-             .n_checkpoints = 1,
+             .n_sequences = asked.n_sequences,
+             .n_checkpoints = asked.n_sequences,
              .type_k = asked.type_k,
              .type_v = asked.type_v,
              .activations = asked.activations,

@@ -57,8 +57,8 @@ struct LoadedModel {
   MemoryReport allocated_memory() const;
   /// A speculator for a text of the session, which must be there; null: no speculation. With a draft model there may be
   /// one at a time. Errors: those of the library's create_speculator().
-  Result<std::unique_ptr<Speculator>> create_speculator(const TextIndex* others = nullptr) const {
-    return tessera::create_speculator(speculation, engine->model().info().n_vocab, draft.get(), others);
+  Result<std::unique_ptr<Speculator>> create_speculator() const {
+    return tessera::create_speculator(speculation, engine->model().info().n_vocab, {.session = draft.get()});
   }
 };
 

@@ -67,9 +67,10 @@ void write_peer_metrics(PeerValues values, const ModelMetrics& m) {
              m.generation_seconds.load());
   values.add("counter", "n_decode_total", "Steps.", number(m.decode_calls));
   values.add("counter", "n_tokens_max", "Most tokens of a sequence.", number(m.most_tokens));
-  for (const std::string_view name :
-       {"spec_decode_num_draft_tokens_total", "spec_decode_num_accepted_tokens_total", "spec_decode_num_drafts_total"})
-    values.add("counter", name, "Speculation: not used.", 0);
+  values.add("counter", "spec_decode_num_drafts_total", "Speculation: drafts verified.", number(m.drafts));
+  values.add("counter", "spec_decode_num_draft_tokens_total", "Speculation: guesses verified.", number(m.guesses));
+  values.add("counter", "spec_decode_num_accepted_tokens_total", "Speculation: right guesses.",
+             number(m.right_guesses));
   values.add("gauge", "prompt_tokens_seconds", "Prompt tokens per second.", rate(m.prompt_tokens, m.prompt_seconds));
   values.add("gauge", "predicted_tokens_seconds", "Generated tokens per second.",
              rate(m.generated_tokens, m.generation_seconds));

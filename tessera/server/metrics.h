@@ -48,6 +48,9 @@ struct ModelMetrics {
   Counter decode_calls{0};
   Counter busy_slot_steps{0};  // slots in a batch, over all steps
   Counter most_tokens{0};      // of a sequence
+  Counter drafts{0};           // sequences of steps with guesses
+  Counter guesses{0};          // that steps have verified
+  Counter right_guesses{0};
   Gauge n_waiting{0}, n_waiting_tokens{0};
   Gauge n_slots{0}, n_busy_slots{0}, n_paused_slots{0};
   Gauge n_blocks{0}, n_used_blocks{0};

@@ -118,11 +118,13 @@ class SchedulerTest : public ::testing::Test {
       ASSERT_OK_AND_ASSIGN(engine_, load_engine(setup.model.empty() ? story_model() : arch_model(setup.model)));
       model_ = setup.model;
     }
-    ASSERT_OK_AND_ASSIGN(session_, Session::create(engine_, {.n_ctx = setup.n_ctx,
-                                                             .n_ubatch = setup.n_ubatch,
-                                                             .n_sequences = setup.n_slots,
-                                                             .n_outputs = setup.n_slots + setup.n_score_rows,
-                                                             .n_cache_marks = setup.n_cache_marks}));
+    SessionOptions session{.n_ctx = setup.n_ctx,
+                           .n_ubatch = setup.n_ubatch,
+                           .n_sequences = setup.n_slots,
+                           .n_outputs = setup.n_slots + setup.n_score_rows,
+                           .n_cache_marks = setup.n_cache_marks};
+    setup.options.speculation.extend(session);
+    ASSERT_OK_AND_ASSIGN(session_, Session::create(engine_, session));
     setup.options.n_slots = setup.n_slots;
     if (setup.options.slot_context == 0) setup.options.slot_context = setup.n_ctx;
     setup.options.n_ubatch = setup.n_ubatch;

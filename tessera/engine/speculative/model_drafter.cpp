@@ -12,7 +12,7 @@ namespace tessera {
 
 namespace {
 
-constexpr int64_t kReadTokens = 512;  // per decode()
+constexpr int64_t kReadTokens = 512;  // per draft(), so that others do not wait long
 constexpr double kTimeShare = 0.1;    // of a new measurement in the average
 
 }  // namespace
@@ -47,38 +47,39 @@ DraftToken ModelDrafter::best() const {
 }
 
 Result<> ModelDrafter::decode(std::span<const int32_t> tokens, const CancelToken* cancel) {
-  TESSERA_TRY(session_.decode(Batch::prompt(tokens, static_cast<int32_t>(stored_.size()), 0), cancel));
+  TESSERA_TRY(session_.decode(Batch::prompt(tokens, static_cast<int32_t>(stored_.size()), sequence_), cancel));
   stored_.insert(stored_.end(), tokens.begin(), tokens.end());
   return {};
 }
 
-// Brings the session to the end of the text. A text that is longer than the context is read from a later token on.
-Result<> ModelDrafter::read_text(int64_t n_most, const CancelToken* cancel) {
-  const auto n_ctx = to_size(session_.n_ctx());
+// Reads more of the text; returns whether the sequence is at its end. A text that is longer than the context is read
+// from a later token on.
+Result<bool> ModelDrafter::read_text(int64_t n_most, const CancelToken* cancel) {
+  const auto n_ctx = to_size(n_ctx_);
   if (text_.size() - begin_ + to_size(n_most) > n_ctx) begin_ = text_.size() - std::min(text_.size(), n_ctx / 2);
   const auto wanted = std::span<const int32_t>(text_).subspan(begin_);
   // The last token is always computed: its logits are the first guess.
   auto n_common = to_size(std::ranges::mismatch(stored_, wanted.first(wanted.size() - 1)).in1 - stored_.begin());
   if (n_common < stored_.size()) {
-    if (session_.lowest_rollback(0).value_or(0) > static_cast<int32_t>(n_common)) n_common = 0;
-    TESSERA_TRY(session_.remove(0, static_cast<int32_t>(n_common), static_cast<int32_t>(stored_.size())));
+    if (session_.lowest_rollback(sequence_).value_or(0) > static_cast<int32_t>(n_common)) n_common = 0;
+    TESSERA_TRY(
+        session_.remove(sequence_, static_cast<int32_t>(n_common), static_cast<int32_t>(stored_.size())));
     stored_.resize(n_common);
   }
-  while (stored_.size() < wanted.size()) {
-    const auto rest = wanted.subspan(stored_.size());
-    TESSERA_TRY(decode(rest.first(std::min(rest.size(), to_size(kReadTokens))), cancel));
-  }
-  return {};
+  const auto rest = wanted.subspan(stored_.size());
+  TESSERA_TRY(decode(rest.first(std::min(rest.size(), to_size(kReadTokens))), cancel));
+  return stored_.size() == wanted.size();
 }
 
 Result<> ModelDrafter::draft(int64_t n_most, FunctionRef<bool(const DraftToken&)> add, const CancelToken* cancel) {
-  n_most = std::min(n_most, session_.n_ctx() / 2);
+  n_most = std::min(n_most, n_ctx_ / 2);
   if (text_.empty() || n_most < 1) return {};
-  TESSERA_TRY(read_text(n_most, cancel));
+  TESSERA_ASSIGN(const bool is_at_end, read_text(n_most, cancel));
+  if (!is_at_end) return {};
   const auto n_read = static_cast<int32_t>(stored_.size());
   if (session_.is_recurrent()) {
-    TESSERA_TRY(session_.drop_checkpoints(0));  // a draft that failed may have left one
-    TESSERA_TRY(session_.checkpoint(0));
+    TESSERA_TRY(session_.drop_checkpoints(sequence_));  // a draft that failed may have left one
+    TESSERA_TRY(session_.checkpoint(sequence_));
   }
   DraftToken guess = best();
   for (int64_t n = 1; add(guess) && n < n_most; ++n) {
@@ -90,9 +91,9 @@ Result<> ModelDrafter::draft(int64_t n_most, FunctionRef<bool(const DraftToken&)
   }
   if (!session_.is_recurrent()) return {};
   // A recurrent state goes back at once. Other models keep the guesses that turn out to be right.
-  TESSERA_TRY(session_.remove(0, n_read, static_cast<int32_t>(stored_.size())));
+  TESSERA_TRY(session_.remove(sequence_, n_read, static_cast<int32_t>(stored_.size())));
   stored_.resize(to_size(n_read));
-  return session_.drop_checkpoints(0);
+  return session_.drop_checkpoints(sequence_);
 }
 
 }  // namespace tessera

@@ -15,9 +15,13 @@ Result<> require_draft_model(const Engine& draft, const Engine& model);
 
 class ModelDrafter final : public Drafter {
  public:
-  /// Uses sequence 0 of a session of the draft model; the session must outlive this. Guesses are ids below n_vocab. The
-  /// session needs a checkpoint if it is recurrent.
-  ModelDrafter(Session& session, int64_t n_vocab) : session_(session), n_vocab_(n_vocab) {}
+  /// Uses a sequence of a session of the draft model, and its share of the context; the session must outlive this.
+  /// Guesses are ids below n_vocab. The session needs a checkpoint per sequence if it is recurrent.
+  ModelDrafter(Session& session, int32_t sequence, int64_t n_vocab)
+      : session_(session),
+        sequence_(sequence),
+        n_ctx_(session.n_ctx() / session.options().n_sequences),
+        n_vocab_(n_vocab) {}
 
   std::string_view name() const override { return "draft"; }
   double prior(int32_t confidence) const override { return (confidence + 0.5) / kConfidences; }
@@ -30,15 +34,16 @@ class ModelDrafter final : public Drafter {
   Result<> draft(int64_t n_most, FunctionRef<bool(const DraftToken&)> add, const CancelToken* cancel) override;
 
  private:
-  Result<> read_text(int64_t n_most, const CancelToken* cancel);
+  Result<bool> read_text(int64_t n_most, const CancelToken* cancel);
   Result<> decode(std::span<const int32_t> tokens, const CancelToken* cancel);
   DraftToken best() const;
 
   Session& session_;
-  int64_t n_vocab_;
+  int32_t sequence_;
+  int64_t n_ctx_, n_vocab_;
   std::vector<int32_t> text_;
   size_t begin_ = 0;             // of the part of the text that the session can hold
-  std::vector<int32_t> stored_;  // tokens of the session
+  std::vector<int32_t> stored_;  // tokens of the sequence
   double ms_per_token_ = 0;
 };
 

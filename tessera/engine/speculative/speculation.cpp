@@ -34,13 +34,13 @@ void SpeculationOptions::extend(SessionOptions& session) const {
 }
 
 Result<std::unique_ptr<Speculator>> create_speculator(const SpeculationOptions& options, int64_t n_vocab,
-                                                      Session* draft, const TextIndex* others) {
+                                                      DraftPlace draft, const TextIndex* others) {
   if (!options.is_on()) return nullptr;
   std::vector<std::unique_ptr<Drafter>> drafters;
   for (const DraftKind kind : options.kinds) {
     if (kind == DraftKind::model) {
-      if (draft == nullptr) return fail(ErrorCode::invalid_argument, "speculation: no draft model");
-      drafters.push_back(std::make_unique<ModelDrafter>(*draft, n_vocab));
+      if (draft.session == nullptr) return fail(ErrorCode::invalid_argument, "speculation: no draft model");
+      drafters.push_back(std::make_unique<ModelDrafter>(*draft.session, draft.sequence, n_vocab));
     } else {
       drafters.push_back(
           std::make_unique<MatchDrafter>(kind == DraftKind::ngram ? MatchKind::ngram : MatchKind::suffix, others));

@@ -37,10 +37,16 @@ struct SpeculationOptions {
   void extend(SessionOptions& session) const;
 };
 
-/// A speculator for one text at a time of `model`. draft: a session of the draft model, or null; it serves one
-/// speculator. others: texts from which "suffix" copies too, or null. Both must outlive the result. Returns null without
-/// kinds. Errors: invalid_argument (the kind "draft" without a session).
+/// A sequence of a session of the draft model, which serves one speculator.
+struct DraftPlace {
+  Session* session = nullptr;  // null: there is no draft model
+  int32_t sequence = 0;
+};
+
+/// A speculator for one text at a time of a model with n_vocab tokens. others: texts from which "suffix" copies too, or
+/// null. They and the draft's session must outlive the result. Returns null without kinds. Errors: invalid_argument (the
+/// kind "draft" without a session).
 Result<std::unique_ptr<Speculator>> create_speculator(const SpeculationOptions& options, int64_t n_vocab,
-                                                      Session* draft, const TextIndex* others = nullptr);
+                                                      DraftPlace draft, const TextIndex* others = nullptr);
 
 }  // namespace tessera

@@ -16,6 +16,10 @@
 
 namespace tessera {
 
+/// A recurrent state goes back to a checkpoint, and the next step repeats the tokens after it. A step that has to compute
+/// more tokens than this verifies no guesses, so that the repetitions end.
+inline constexpr int64_t kMostRepeated = 8;
+
 struct SpeculationCounts {
   int64_t n_drafts = 0;    // steps that verified guesses
   int64_t n_drafted = 0;   // verified guesses

@@ -194,6 +194,8 @@ Timings timings_of(const SequenceEnd& end) {
   return {.n_cached = end.n_cached,
           .n_prompt = end.n_prompt - end.n_cached,
           .n_generated = end.n_generated,
+          .n_guessed = end.n_guessed,
+          .n_guessed_right = end.n_guessed_right,
           .prompt_ms = end.prompt_ms,
           .generation_ms = end.generation_ms,
           .queue_ms = end.queue_ms,
@@ -216,6 +218,8 @@ void write_timings(JsonWriter& writer, const Timings& timings) {
   writer.member("predicted_ms", timings.generation_ms);
   writer.member("predicted_per_token_ms", per(timings.generation_ms, n_steps));
   writer.member("predicted_per_second", per(n_steps * 1e3, timings.generation_ms));
+  if (timings.n_guessed > 0)
+    writer.member("draft_n", timings.n_guessed).member("draft_n_accepted", timings.n_guessed_right);
   if (timings.queue_ms >= 0) writer.member("queue_ms", timings.queue_ms);
   if (timings.first_token_ms >= 0) writer.member("ttft_ms", timings.first_token_ms);
   if (timings.is_timed_out) writer.member("timeout", true);

@@ -49,6 +49,7 @@ Result<std::unique_ptr<ServedModel>> ServedModel::create(LoadedModel loaded, Ser
                                                       model->metrics_, turns, post_to_io));
   }
   if (&first == second) return model;
+  model->options_.scheduler.draft = model->loaded_.draft.get();
   TESSERA_ASSIGN(model->scheduler_,
                  Scheduler::create(first, model->options_.scheduler, model->metrics_, turns, std::move(post_to_io)));
   return model;

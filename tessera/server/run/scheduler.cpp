@@ -14,6 +14,7 @@ constexpr auto kPriorityWait = std::chrono::seconds(1);  // before a better prio
 // Between two reports of places in the queue. A report costs some 10 us per sequence, so long queues get fewer of them.
 constexpr auto kQueueReports = std::chrono::seconds(1);
 constexpr auto kQueueReportsPerSequence = std::chrono::milliseconds(1);
+constexpr int64_t kKeptTokens = 1 << 18;  // of ended sequences, for guesses
 constexpr std::string_view kDeadlinePassed = "The deadline has passed while the request waited";
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
@@ -38,7 +39,8 @@ Scheduler::Scheduler(Session& session, const SchedulerOptions& options, ModelMet
       turn_(turns),
       outbox_(std::move(post_to_io)),
       slots_(std::move(slots)),
-      forecast_(options.token_ms) {}
+      forecast_(options.token_ms),
+      texts_(kKeptTokens) {}
 
 Result<std::unique_ptr<Scheduler>> Scheduler::create(Session& session, const SchedulerOptions& options,
                                                      ModelMetrics& metrics, ComputeTurns& turns, PostToIo post_to_io) {
@@ -49,6 +51,7 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(Session& session, const Sch
     TESSERA_ASSIGN(scheduler->sampling_threads_,
                    ThreadPool::create({.n_threads = options.n_sampling_threads, .poll = 0}));
   }
+  TESSERA_TRY(scheduler->create_speculators());
   scheduler->row_work_ = row_work(session);
   scheduler->top_buffers_.resize(static_cast<size_t>(std::max(1, options.n_sampling_threads)));
   if (options.storage) scheduler->set_storage();
@@ -59,6 +62,14 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(Session& session, const Sch
 }
 
 Scheduler::~Scheduler() { stop(); }
+
+Result<> Scheduler::create_speculators() {
+  for (Slot& slot : slots_->all()) {
+    TESSERA_ASSIGN(slot.speculator, create_speculator(options_.speculation, session_.engine().model().info().n_vocab,
+                                                      {.session = options_.draft, .sequence = slot.id}, &texts_));
+  }
+  return {};
+}
 
 // --- from other threads
 
@@ -99,6 +110,7 @@ void Scheduler::run() {
     try {
       drop_ended();
       admit();
+      may_guess_ = true;
       if (plan_step()) run_step();
       if (disk_ && !is_stopping()) disk_->write_some(now_);
     } catch (const std::bad_alloc&) {
@@ -208,8 +220,17 @@ void Scheduler::watch_reader(Slot& slot) {
     slot.sequence->trace(was_paused ? TraceStage::resumed : TraceStage::paused, static_cast<int64_t>(n_unsent), now_);
 }
 
+// Later texts may repeat this one. Texts that must not share the cache are not kept.
+void Scheduler::keep_text(const Sequence& sequence) {
+  if (!options_.speculation.is_on() || !sequence.shares_cache() || !sequence.spec().cache_salt.empty()) return;
+  texts_.append(sequence.tokens().subspan(static_cast<size_t>(std::min(sequence.n_cached(), sequence.n_tokens()))));
+  texts_.end_text();
+}
+
 void Scheduler::end_sequence(Slot& slot) {
   const std::shared_ptr<Sequence> sequence = slot.sequence;
+  slots_->settle_guesses(slot);
+  keep_text(*sequence);
   const int64_t n_stored = slot.n_computed;
   release_slot(slot);
   queue().end(sequence->task().spec().client);
@@ -217,6 +238,7 @@ void Scheduler::end_sequence(Slot& slot) {
 }
 
 void Scheduler::release_slot(Slot& slot) {
+  slots_->settle_guesses(slot);  // after an exception
   const Sequence& sequence = *slot.sequence;
   if (disk_ && sequence.shares_cache())
     disk_->note_tokens(sequence.tokens().first(static_cast<size_t>(slot.n_computed)), root_of(sequence), now_);

@@ -15,6 +15,7 @@
 
 #include "tessera/base/thread_pool.h"
 #include "tessera/engine/session.h"
+#include "tessera/engine/speculative/speculation.h"
 #include "tessera/server/run/compute_turns.h"
 #include "tessera/server/run/disk_tier.h"
 #include "tessera/server/run/outbox.h"
@@ -37,6 +38,8 @@ struct SchedulerOptions {
   int64_t slow_reader_ms = 30'000;   // without a byte taken: the sequence is cancelled
   int64_t paused_poll_ms = 20;       // between two looks at clients that read too slowly, when nothing can run
   int n_sampling_threads = 1;
+  SpeculationOptions speculation{};  // the session has what its extend() adds
+  Session* draft = nullptr;          // of the draft model, with n_slots sequences; it must outlive the scheduler
   QueueLimits queue{};
   std::shared_ptr<Storage> storage{};  // of slot files and of the disk tier; null: none
   bool always_restores = false;        // read parts from the disk even where computing them is faster
@@ -102,7 +105,7 @@ class Scheduler final : public TaskRunner {
  private:
   struct Row {
     Slot* slot;
-    int64_t index;  // of the row of logits
+    int64_t index;  // of the row of logits; the rows after its guesses follow
   };
   // Rows of logits by which tokens of a prompt are scored.
   struct ScoredRows {
@@ -151,21 +154,30 @@ class Scheduler final : public TaskRunner {
   Result<SavedSlot> read_slot_file(const std::string& name) const;
   void end_slot_job();
 
+  Result<> create_speculators();
+  void keep_text(const Sequence& sequence);
+
   // --- step.cpp
   bool plan_step();
   void clear_step();
+  void add_decoding();
+  void guess(Slot& slot, int64_t n_most);
   void plan_prefill(const StepWork& decoding);
   std::vector<StepPrompt> step_prompts(std::span<Slot* const> slots) const;
   void add_chunk(const Chunk& chunk);
   void run_step();
   Result<> decode();
   bool make_room();
+  bool drop_guesses();
   void try_each_alone();
   void finish_step(double step_ms);
   void score_prompts();
   void sample_rows();
   void for_each_row(int64_t n, const std::function<void(int64_t i, size_t thread)>& work);
-  void accept_token(Slot& slot);
+  bool accept_token(Row& row);
+  void accept_forced(Sequence& sequence);
+  bool has_next_row(Row& row);
+  void note_guesses(const Slot& slot);
   bool has_place(const Sequence& sequence) const;
   void fit_context(Slot& slot);
   void note_progress(const Chunk& chunk);
@@ -179,6 +191,8 @@ class Scheduler final : public TaskRunner {
   // Of the thread.
   std::unique_ptr<Slots> slots_;
   StepForecast forecast_;
+  StepTimes step_times_;  // of steps without prompts
+  TextIndex texts_;       // of sequences that have ended, for guesses
   bool has_free_slot_ = false;                                  // since the last admission
   double row_work_ = 0;                                         // of logits, in tokens of a prompt
   double decode_ms_ = 0;                                        // of a step without prompts, averaged
@@ -196,7 +210,9 @@ class Scheduler final : public TaskRunner {
   std::vector<Chunk> chunks_;
   std::vector<Row> rows_;
   std::vector<ScoredRows> scored_;
-  int64_t n_rows_ = 0;  // of both
+  int64_t n_rows_ = 0;      // of both, and of guesses
+  bool may_guess_ = true;   // false: the cache has no room for guesses
+  bool was_narrow_ = false;  // there were more guesses
 };
 
 }  // namespace tessera::server

@@ -213,6 +213,8 @@ TaskEvent Sequence::finish(int64_t n_stored, Clock::time_point now) {
   end.n_cached = n_cached_;
   end.n_generated = n_generated();
   end.n_stored = n_stored;
+  end.n_guessed = n_guessed_;
+  end.n_guessed_right = n_guessed_right_;
   end.is_shifted = n_forgotten_ > 0;
   end.is_exact = !end.is_shifted && !has_moved_chunks_;
   end.values = std::move(values_);

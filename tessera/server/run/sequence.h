@@ -72,6 +72,12 @@ class Sequence {
   /// Chooses such a token.
   void choose_forced(int32_t token) { chosen_ = token; }
 
+  /// A step has verified guesses of the next tokens.
+  void note_guesses(int64_t n, int64_t n_right) {
+    n_guessed_ += n;
+    n_guessed_right_ += n_right;
+  }
+
   /// Whether a reason for the end was found.
   bool has_ended() const { return end_.has_value(); }
   /// Ends the sequence, unless it has ended.
@@ -109,6 +115,7 @@ class Sequence {
   int64_t n_cached_ = 0;
   int32_t slot_ = -1;
   int64_t n_reported_ = 0;  // of the prompt, by progress()
+  int64_t n_guessed_ = 0, n_guessed_right_ = 0;
 
   Result<int32_t> chosen_ = -1;
   std::optional<ReasoningBound> reasoning_;

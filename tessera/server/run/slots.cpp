@@ -60,6 +60,7 @@ Slot& Slots::assign(std::shared_ptr<Sequence> sequence) {
   Slot& slot = choose(*sequence);
   slot.sequence = std::move(sequence);
   slot.is_paused = slot.is_restoring = false;
+  slot.n_told = -1;
   slot.last_use = ++n_uses_;
   static_cast<void>(session_.set_adapters(slot.id, slot.sequence->spec().adapters));  // checked by its maker
   slot.n_computed = slot.sequence->shares_cache() ? attach(slot) : 0;
@@ -189,6 +190,31 @@ void Slots::note_computed(Slot& slot, int64_t n_tokens) {
   static_cast<void>(cache_->insert(slot.id, tokens, is_at_mark ? PrefixCache::Tail::mark : PrefixCache::Tail::open));
 }
 
+int64_t Slots::most_guesses(const Slot& slot) const {
+  if (session_.is_recurrent() && slot.n_pending() > kMostRepeated) return 0;
+  return std::min(tokens_to_mark(slot) - slot.n_pending() - 1, kRollbackTokens - 1);
+}
+
+// A recurrent state goes back to the checkpoint before the step, unless all guesses were right. The next step computes
+// the right ones again. The arguments are in range, so nothing fails.
+void Slots::settle_guesses(Slot& slot) {
+  if (slot.guesses.empty()) return;
+  const auto n_guesses = std::ssize(slot.guesses);
+  const bool goes_back = session_.is_recurrent() && slot.n_right < slot.guesses.size();
+  const int64_t n_kept = goes_back ? 0 : slot.n_held + static_cast<int64_t>(slot.n_right);
+  const int64_t begin = slot.n_computed + n_kept, end = slot.n_computed + slot.n_held + n_guesses;
+  static_cast<void>(session_.remove(slot.id, static_cast<int32_t>(begin), static_cast<int32_t>(end)));
+  drop_guesses(slot);
+  if (n_kept > 0) note_computed(slot, n_kept);
+}
+
+void Slots::drop_guesses(Slot& slot) {
+  static_cast<void>(session_.drop_checkpoints(slot.id));
+  slot.guesses.clear();
+  slot.n_right = 0;
+  slot.n_held = 0;
+}
+
 // Shared blocks are copied before they change, so there must be room for the copies.
 bool Slots::shift(Slot& slot) {
   Sequence& sequence = *slot.sequence;
@@ -197,6 +223,7 @@ bool Slots::shift(Slot& slot) {
   const auto n_forgotten = static_cast<int32_t>(end - begin);
   cache_->drop(slot.id);
   sequence.forget(begin, end);
+  slot.n_told = -1;
   slot.n_computed -= n_forgotten;
   if (session_.is_recurrent() || !session_.require_shiftable()) return false;
   if (!session_.remove(slot.id, static_cast<int32_t>(begin), from)) return false;

@@ -11,6 +11,7 @@
 
 #include "tessera/engine/prefix_cache.h"
 #include "tessera/engine/session.h"
+#include "tessera/engine/speculative/speculator.h"
 #include "tessera/server/run/moved_chunks.h"
 #include "tessera/server/run/sequence.h"
 
@@ -40,6 +41,13 @@ struct Slot {
   int64_t n_from_memory = 0;             // tokens that it found in memory when it got the slot
   int priority = 0;                      // of the sequence
   uint64_t arrival = 0;                  // of the sequence in the queue
+
+  // Of speculation.
+  std::unique_ptr<Speculator> speculator{};  // null: none
+  int64_t n_told = -1;                       // tokens of the sequence that the speculator knows; -1: the text is new
+  std::vector<int32_t> guesses{};            // that the present step verifies, after all tokens of the sequence
+  size_t n_right = 0;                        // those at the start of guesses that are tokens of the sequence now
+  int64_t n_held = 0;  // tokens before the guesses that a recurrent state may lose again; not in n_computed
 
   bool is_idle() const { return sequence == nullptr; }
   /// Whether its sequence can be in a step.
@@ -87,6 +95,12 @@ class Slots {
   /// from now on. False: the session cannot do that, and its memory of the sequence is of no use. At least 2 tokens are
   /// computed.
   bool shift(Slot& slot);
+  /// The most guesses that a step may verify after the pending tokens of a slot: no mark may be among them.
+  int64_t most_guesses(const Slot& slot) const;
+  /// Counts the right guesses of a slot as computed, and removes the others from the session.
+  void settle_guesses(Slot& slot);
+  /// The step with the guesses of a slot has failed: the session does not hold them.
+  void drop_guesses(Slot& slot);
   /// Takes the slot from its sequence, whose tokens stay in the cache.
   void release(Slot& slot);
 

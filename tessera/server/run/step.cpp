@@ -26,18 +26,51 @@ double Scheduler::target_ms() const {
 // Returns whether there is anything to compute.
 bool Scheduler::plan_step() {
   clear_step();
-  for (Slot& slot : slots_->all()) {
-    if (!slot.is_decoding() || !slot.can_run()) continue;
-    for (int64_t i = 0; i < slot.n_pending(); ++i) work_.n_pairs += static_cast<double>(slot.n_computed + i + 1);
-    work_.n_decoding += slot.n_pending();
-    add_chunk({.slot = &slot, .n_tokens = slot.n_pending(), .is_of_prompt = false});
-  }
+  add_decoding();
   turn_.set_streaming(work_.n_decoding > 0);
   plan_prefill(work_);
   return batch_.size() > 0;
 }
 
+// The sequences that generate share the guesses of a step.
+void Scheduler::add_decoding() {
+  std::vector<Slot*> decoding;
+  for (Slot& slot : slots_->all())
+    if (slot.is_decoding() && slot.can_run()) decoding.push_back(&slot);
+  for (Slot* slot : decoding) {
+    work_.n_decoding += slot->n_pending();
+    guess(*slot, options_.speculation.n_most / std::ssize(decoding));
+    const auto n_guesses = std::ssize(slot->guesses);
+    for (int64_t i = 0; i < slot->n_pending() + n_guesses; ++i)
+      work_.n_pairs += static_cast<double>(slot->n_computed + i + 1);
+    work_.n_decoding += n_guesses;
+    add_chunk({.slot = slot, .n_tokens = slot->n_pending(), .is_of_prompt = false});
+  }
+}
+
+// A draft model that fails makes no guesses.
+void Scheduler::guess(Slot& slot, int64_t n_most) {
+  const Sequence& sequence = *slot.sequence;
+  if (!slot.speculator || !may_guess_) return;
+  n_most = std::min({n_most, slots_->most_guesses(slot), options_.slot_context - sequence.n_tokens()});
+  if (sequence.spec().n_predict >= 0) n_most = std::min(n_most, sequence.spec().n_predict - sequence.n_generated() - 1);
+  if (n_most < 1) return;
+  if (slot.n_told < 0) {
+    slot.speculator->begin(sequence.tokens());
+  } else {
+    for (const int32_t token : sequence.tokens().subspan(static_cast<size_t>(slot.n_told)))
+      slot.speculator->append(token);
+  }
+  slot.n_told = sequence.n_tokens();
+  const auto cost = [&](int64_t n) { return step_times_.ms(work_.n_decoding + n); };
+  if (const auto guesses = slot.speculator->draft(n_most, cost, nullptr))
+    slot.guesses.assign(guesses->begin(), guesses->end());
+  was_narrow_ |= slot.speculator->was_shortened();
+}
+
 void Scheduler::clear_step() {
+  drop_guesses();
+  was_narrow_ = false;
   batch_.clear();
   chunks_.clear();
   rows_.clear();
@@ -50,6 +83,7 @@ void Scheduler::clear_step() {
 // session's other rows are for scores, and the first prompts get them.
 std::vector<StepPrompt> Scheduler::step_prompts(std::span<Slot* const> slots) const {
   int64_t n_rows = session_.options().n_outputs - options_.n_slots;
+  if (options_.speculation.is_on()) n_rows -= options_.speculation.n_most;
   std::vector<StepPrompt> prompts;
   for (const Slot* slot : slots) {
     StepPrompt& prompt = prompts.emplace_back();
@@ -113,6 +147,9 @@ void Scheduler::add_chunk(const Chunk& chunk) {
     }
     ++n_rows_;
   }
+  for (auto position = static_cast<int32_t>(sequence.n_tokens()); const int32_t token : slot.guesses)
+    batch_.add({.token = token, .position = position++, .sequence = slot.id, .wants_logits = true});
+  n_rows_ += std::ssize(slot.guesses);
   chunks_.push_back(chunk);
   work_.score_work += row_work_ * static_cast<double>(scored.n);
   if (scored.n > 0) scored_.push_back(scored);
@@ -129,9 +166,11 @@ void Scheduler::run_step() {
       return;
     }
     now_ = Clock::now();
+    const bool had_guesses = drop_guesses();
     if (decoded.error().code() == ErrorCode::cancelled) return;  // the next look at the slots ends the sequences
     if (decoded.error().code() != ErrorCode::limit) return try_each_alone();
-    if (!make_room() || !plan_step()) return;
+    may_guess_ = false;
+    if ((!had_guesses && !make_room()) || !plan_step()) return;
   }
 }
 
@@ -139,10 +178,23 @@ Result<> Scheduler::decode() {
   TESSERA_TRY(slots_->make_room(batch_));
   for (const Row& row : rows_)
     if (sample::TokenMask* mask = row.slot->sequence->spec().chain->mask()) mask->prepare();
+  for (const Chunk& chunk : chunks_)
+    if (!chunk.slot->guesses.empty()) TESSERA_TRY(session_.checkpoint(chunk.slot->id));
   std::vector<std::shared_ptr<Task>> tasks;
   for (const Chunk& chunk : chunks_) tasks.push_back(chunk.slot->sequence->shared_task());
   return compute(std::move(tasks), forecast_.ms(work_),
                  [this](const CancelToken& cancel) { return session_.decode(batch_, &cancel); });
+}
+
+// The session does not hold the guesses of a step that failed, or of no step yet. Returns whether there were any.
+bool Scheduler::drop_guesses() {
+  bool had_guesses = false;
+  for (Slot& slot : slots_->all()) {
+    if (slot.guesses.empty()) continue;
+    had_guesses = true;
+    slots_->drop_guesses(slot);
+  }
+  return had_guesses;
 }
 
 // The cache is full, and it keeps nothing that could go: takes the slot of the least urgent sequence. One that is alone
@@ -187,7 +239,11 @@ void Scheduler::finish_step(double step_ms) {
   if (step_ms > 0) step_ms += std::chrono::duration<double, std::milli>(Clock::now() - decoded).count();
   if (step_ms > 0) {
     forecast_.learn(work_, step_ms);
-    if (work_.n_prefill == 0) decode_ms_ += kAverageShare * (step_ms - decode_ms_);
+    if (work_.n_prefill == 0) {
+      decode_ms_ += kAverageShare * (step_ms - decode_ms_);
+      step_times_.learn(work_.n_decoding, step_ms);
+      if (was_narrow_) step_times_.note_narrow_step();
+    }
   }
   ++metrics().decode_calls;
   metrics().busy_slot_steps += chunks_.size();
@@ -203,7 +259,11 @@ void Scheduler::finish_step(double step_ms) {
 void Scheduler::note_progress(const Chunk& chunk) {
   Slot& slot = *chunk.slot;
   Sequence& sequence = *slot.sequence;
-  slots_->note_computed(slot, chunk.n_tokens);
+  if (session_.is_recurrent() && !slot.guesses.empty()) {
+    slot.n_held = chunk.n_tokens;
+  } else {
+    slots_->note_computed(slot, chunk.n_tokens);
+  }
   if (chunk.is_of_prompt) sequence.trace(TraceStage::chunk, chunk.n_tokens, now_);
   if (chunk.is_of_prompt)
     queue().charge(sequence.task().spec().client, FairQueue::kPromptTokenCost * static_cast<double>(chunk.n_tokens));
@@ -241,17 +301,22 @@ void Scheduler::score_prompts() {
   }
 }
 
-// A row's token depends on that row, its chain and its seed only, so rows may be sampled on any thread.
+// A row's token depends on that row, its chain and its seed only, so rows may be sampled on any thread. In each round
+// every sequence gets a token. Those whose guess was right go on with the next row.
 void Scheduler::sample_rows() {
-  for_each_row(std::ssize(rows_), [this](int64_t i, size_t) {
-    const Row& row = rows_[static_cast<size_t>(i)];
-    row.slot->sequence->choose(session_.logits(row.index));
-  });
-  now_ = Clock::now();
-  for (const Row& row : rows_) accept_token(*row.slot);
+  while (!rows_.empty()) {
+    for_each_row(std::ssize(rows_), [this](int64_t i, size_t) {
+      const Row& row = rows_[static_cast<size_t>(i)];
+      row.slot->sequence->choose(session_.logits(row.index));
+    });
+    now_ = Clock::now();
+    std::erase_if(rows_, [this](Row& row) { return !accept_token(row); });
+  }
 }
 
-void Scheduler::accept_token(Slot& slot) {
+// Returns whether the session has the logits of the next token already.
+bool Scheduler::accept_token(Row& row) {
+  Slot& slot = *row.slot;
   Sequence& sequence = *slot.sequence;
   const auto last = sequence.last_token();
   TaskEvent event = sequence.accept(now_);
@@ -263,17 +328,46 @@ void Scheduler::accept_token(Slot& slot) {
   }
   send(sequence.shared_task(), std::move(event));
   const int64_t n_before = sequence.n_generated() - 1;
+  accept_forced(sequence);
+  const int64_t n_new = sequence.n_generated() - n_before;
+  queue().charge(sequence.task().spec().client, FairQueue::kGeneratedTokenCost * static_cast<double>(n_new));
+  metrics().generated_tokens += static_cast<uint64_t>(n_new);
+  metrics().most_tokens = std::max(metrics().most_tokens.load(), static_cast<uint64_t>(sequence.n_tokens()));
+  if (has_next_row(row)) return true;
+  note_guesses(slot);
+  slots_->settle_guesses(slot);
+  if (!sequence.has_ended()) fit_context(slot);
+  if (sequence.has_ended()) end_sequence(slot);
+  return false;
+}
+
+void Scheduler::accept_forced(Sequence& sequence) {
   std::vector<int32_t> forced = sequence.forced();
   for (; !forced.empty() && !sequence.has_ended() && has_place(sequence); forced.pop_back()) {
     sequence.choose_forced(forced.back());
     send(sequence.shared_task(), sequence.accept(now_));
   }
-  const int64_t n_new = sequence.n_generated() - n_before;
-  queue().charge(sequence.task().spec().client, FairQueue::kGeneratedTokenCost * static_cast<double>(n_new));
-  metrics().generated_tokens += static_cast<uint64_t>(n_new);
-  metrics().most_tokens = std::max(metrics().most_tokens.load(), static_cast<uint64_t>(sequence.n_tokens()));
-  if (!sequence.has_ended()) fit_context(slot);
-  if (sequence.has_ended()) end_sequence(slot);
+}
+
+void Scheduler::note_guesses(const Slot& slot) {
+  if (slot.guesses.empty()) return;
+  slot.sequence->note_guesses(std::ssize(slot.guesses), static_cast<int64_t>(slot.n_right));
+  ++metrics().drafts;
+  metrics().guesses += slot.guesses.size();
+  metrics().right_guesses += slot.n_right;
+}
+
+// Compares the new tokens of a sequence with its guesses.
+bool Scheduler::has_next_row(Row& row) {
+  Slot& slot = *row.slot;
+  const Sequence& sequence = *slot.sequence;
+  if (slot.guesses.empty()) return false;
+  const size_t n_before = slot.n_right;
+  const auto first = static_cast<size_t>(slot.n_computed + slot.n_held);
+  const auto tokens = sequence.tokens().subspan(std::min(first, static_cast<size_t>(sequence.n_tokens())));
+  slot.n_right = static_cast<size_t>(std::ranges::mismatch(tokens, slot.guesses).in1 - tokens.begin());
+  row.index += static_cast<int64_t>(slot.n_right - n_before);
+  return !sequence.has_ended() && slot.n_right == tokens.size();
 }
 
 bool Scheduler::has_place(const Sequence& sequence) const {

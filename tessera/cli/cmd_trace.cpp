@@ -51,7 +51,10 @@ class TraceCommand final : public Command {
   Result<> generate(const LoadedModel& model, std::span<const int32_t> tokens, observe::TraceEvents& trace,
                     const CancelToken& cancel) {
     TESSERA_ASSIGN(const auto chain, args_.create_chain(model, args_.sampling.seeded()));
-    Generator generator(*model.session, *chain, 0, args_.generate);
+    TESSERA_ASSIGN(const auto speculator, model.create_speculator());
+    GenerateOptions options = args_.generate;
+    options.speculator = speculator.get();
+    Generator generator(*model.session, *chain, 0, options);
     model.session->observe_steps([&](const StepView& step) {
       const int64_t n = generator.n_generated();
       trace.add_step(n == 0 ? fmt::format("prefill {}", step.n_tokens) : fmt::format("decode {}", n), step);

@@ -9,8 +9,8 @@
 namespace tessera::cli {
 
 struct ReplayBenchArgs {
-  std::string path;         // of the text
-  int64_t n_written = 0;    // tokens at its end that the model writes, the others are the prompt; 0: the second half
+  std::string path;       // of the text
+  int64_t n_written = 0;  // tokens at its end that the model writes, the others are the prompt; 0: the second half
   int64_t n_repetitions = 5;
   bool is_json = false;
   SpeculationArgs speculation;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "tessera/text/utf8.h"
 
@@ -15,12 +14,13 @@ namespace {
 Result<std::vector<DraftKind>> parse_kinds(std::string_view text) {
   std::vector<DraftKind> kinds;
   if (text == "none") return kinds;
-  for (const auto part : std::views::split(text, ',')) {
-    const std::string_view name(part.begin(), part.end());
+  for (size_t begin = 0; begin <= text.size();) {
+    const std::string_view name = text.substr(begin, text.find(',', begin) - begin);
     const auto kind = draft_kind_from_name(name);
     if (!kind)
       return fail(ErrorCode::invalid_argument, "{} is not one of none, ngram, suffix, draft", text::quote_text(name));
     if (std::ranges::find(kinds, *kind) == kinds.end()) kinds.push_back(*kind);
+    begin += name.size() + 1;
   }
   return kinds;
 }
@@ -28,14 +28,15 @@ Result<std::vector<DraftKind>> parse_kinds(std::string_view text) {
 }  // namespace
 
 void SpeculationArgs::add_to(FlagTable& table) {
-  table.common("--spec-type", "TYPES",
-               "guess tokens and verify several in a step, which changes no token: ngram (copy what followed the last "
-               "tokens before), suffix (the longest such match), draft (by a draft model); several with commas",
-               [this](std::string_view text) -> Result<> {
-                 TESSERA_ASSIGN(options.kinds, parse_kinds(text));
-                 return {};
-               },
-               "none");
+  table.common(
+      "--spec-type", "TYPES",
+      "guess tokens and verify several in a step, which changes no token: ngram (copy what followed the last "
+      "tokens before), suffix (the longest such match), draft (by a draft model); several with commas",
+      [this](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(options.kinds, parse_kinds(text));
+        return {};
+      },
+      "none");
   table.common("--spec-draft-model -md --model-draft", "FILE", "a small GGUF model with the same tokens, for guesses",
                set_string(draft_path), "");
   table.rare("--spec-draft-n-max --draft-max --draft-n -draft", "N", "most guesses that a step verifies",

@@ -170,7 +170,8 @@ Result<std::span<const int32_t>> Generator::guess(int64_t n_part, const CancelTo
   const int64_t n_places = session_.n_ctx() - position_ - n_part;
   int64_t n_most = std::min({n_places, session_.options().n_outputs - 1, kRollbackTokens - 1});
   if (options_.n_predict >= 0) n_most = std::min(n_most, options_.n_predict - n_generated_ - 1);
-  const bool may_go_back = !session_.is_recurrent() || (session_.options().n_checkpoints > 0 && n_part <= kMostRepeated);
+  const bool may_go_back =
+      !session_.is_recurrent() || (session_.options().n_checkpoints > 0 && n_part <= kMostRepeated);
   if (options_.speculator == nullptr || n_most < 1 || !may_go_back) return std::span<const int32_t>();
   const StepTimes& times = options_.speculator->times();
   return options_.speculator->draft(

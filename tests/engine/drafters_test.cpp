@@ -263,6 +263,19 @@ TEST(Speculator, CostlyStepsGetFewerGuesses) {
   EXPECT_EQ(n_drafted(*speculator, 1), 0u);  // a half of the guesses is expected to be right
 }
 
+TEST(Speculator, WithoutAdaptationAllGuessesAreVerified) {
+  std::vector<std::unique_ptr<Drafter>> drafters;
+  drafters.push_back(std::make_unique<ListDrafter>(std::vector<int32_t>{}, 0));
+  drafters.push_back(std::make_unique<ListDrafter>(std::vector<int32_t>(14, 7), 1000));
+  drafters.push_back(std::make_unique<ListDrafter>(std::vector<int32_t>{5}, 0));
+  Speculator speculator(std::move(drafters), false);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(n_drafted(speculator, 10), 14u);
+    EXPECT_FALSE(speculator.was_shortened());
+    speculator.append(8);
+  }
+}
+
 TEST(Speculator, CountsVerifiedGuessesOnly) {
   auto [speculator, drafter] = speculator_of({7, 7, 7});
   EXPECT_EQ(n_drafted(*speculator, 0.01), 3u);
@@ -304,7 +317,8 @@ TEST(Speculator, TheBestOfSeveralDraftersCounts) {
   ListDrafter* raw = model.get();
   drafters.push_back(std::move(model));
   Speculator speculator(std::move(drafters));
-  const auto guesses = speculator.draft(15, [](int64_t) { return 10.0; }, nullptr);
+  const auto guesses = speculator.draft(
+      15, [](int64_t) { return 10.0; }, nullptr);
   ASSERT_OK(guesses);
   EXPECT_TRUE(std::ranges::equal(*guesses, std::vector<int32_t>{2, 2, 2}));
   EXPECT_EQ(raw->n_asked, 0);  // copies promise enough

@@ -13,7 +13,7 @@ class SpeculationTest : public SchedulerTest {
  protected:
   void open_with_guesses(const std::string& model, int32_t n_slots, int64_t n_most = 15) {
     server::SchedulerOptions options;
-    options.speculation = {.kinds = {DraftKind::ngram, DraftKind::suffix}, .n_most = n_most};
+    options.speculation = {.kinds = {DraftKind::ngram, DraftKind::suffix}, .n_most = n_most, .adapts = false};
     open({.model = model, .n_cache_marks = model.empty() ? 0 : 8, .n_slots = n_slots, .options = options});
   }
 };
@@ -47,6 +47,78 @@ TEST_F(SpeculationTest, TokensAreThoseWithout) {
     EXPECT_EQ(metrics_->right_guesses.load(), static_cast<uint64_t>(n_right));
     EXPECT_LE(metrics_->drafts.load(), metrics_->guesses.load());
     wait_until_idle();
+  }
+}
+
+TEST_F(SpeculationTest, ADraftModelServesAllSlots) {
+  open({});  // loads the model
+  ASSERT_OK_AND_ASSIGN(const auto draft, Session::create(engine_, {.n_ctx = 600, .n_ubatch = 64, .n_sequences = 3}));
+  server::SchedulerOptions options;
+  options.speculation = {.kinds = {DraftKind::suffix, DraftKind::model}, .adapts = false};
+  options.draft = draft.get();
+  open({.n_slots = 3, .options = options});
+  std::vector<std::pair<std::vector<int32_t>, Running>> runs;
+  for (int64_t i = 0; i < 6; ++i) {
+    auto spec = sequence(4 + i, 60, 0, i);
+    std::vector<int32_t> want = alone(spec, 0);
+    runs.emplace_back(std::move(want), submit(std::move(spec)));
+  }
+  for (const auto& [want, running] : runs) EXPECT_EQ(running.collector->wait().front().tokens, want);
+  EXPECT_TRUE(draft->max_position(0).has_value());  // it was asked
+  wait_until_idle();
+  scheduler_.reset();
+}
+
+// The second text is the first one again, so that all of it can be copied from there.
+TEST_F(SpeculationTest, TextsOfOtherSequencesAreCopied) {
+  for (const bool is_salted : {false, true}) {
+    server::SchedulerOptions options;
+    options.speculation = {.kinds = {DraftKind::suffix}, .adapts = false};
+    open({.n_slots = 1, .options = options});
+    std::vector<int64_t> right;
+    for (int i = 0; i < 3; ++i) {
+      auto spec = sequence(8, 80, 5);
+      if (is_salted) spec.cache_salt = "s" + std::to_string(i);
+      right.push_back(submit(std::move(spec)).collector->wait().front().end->n_guessed_right);
+    }
+    if (is_salted) {
+      EXPECT_LT(right[2], 40);  // texts that share nothing are not copied
+    } else {
+      EXPECT_GT(right[2], 50);
+    }
+    wait_until_idle();
+  }
+}
+
+TEST_F(SpeculationTest, AnEndWithinTheGuessesLeavesTheSlotClean) {
+  for (const int64_t n_predict : {1, 2, 5, 17}) {
+    open_with_guesses("", 2);
+    for (int i = 0; i < 4; ++i) {
+      auto spec = sequence(8, n_predict, 0);
+      const std::vector<int32_t> want = alone(spec, 0);
+      EXPECT_EQ(submit(std::move(spec)).collector->wait().front().tokens, want);
+    }
+    wait_until_idle();
+    scheduler_.reset();
+    for (const int32_t slot : {0, 1}) EXPECT_FALSE(session_->max_position(slot).has_value());
+  }
+}
+
+TEST_F(SpeculationTest, AFullContextEndsOrShiftsAtTheSameToken) {
+  for (const bool shifts : {false, true}) {
+    std::vector<std::vector<int32_t>> texts;
+    for (const bool guesses : {false, true}) {
+      server::SchedulerOptions options;
+      options.slot_context = 60;
+      if (guesses) options.speculation = {.kinds = {DraftKind::suffix}, .adapts = false};
+      open({.n_slots = 2, .n_ctx = 128, .options = options});
+      auto spec = sequence(8, 150, 0);
+      spec.shifts_context = shifts;
+      texts.push_back(submit(std::move(spec)).collector->wait().front().tokens);
+      wait_until_idle();
+    }
+    EXPECT_EQ(texts[0], texts[1]);
+    EXPECT_EQ(texts[0].size(), shifts ? 150u : 52u);
   }
 }
 

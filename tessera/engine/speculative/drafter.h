@@ -36,8 +36,8 @@ class Drafter {
   virtual void begin(std::span<const int32_t> text) = 0;
   /// The text has one more token.
   virtual void append(int32_t token) = 0;
-  /// Guesses up to n_most tokens of the model's vocabulary after the text, one after another. Calls add() with each, which returns whether one
-  /// more is wanted. Errors: those of the drafter's model; cancelled.
+  /// Guesses up to n_most tokens of the model's vocabulary after the text, one after another. Calls add() with each,
+  /// which returns whether one more is wanted. Errors: those of the drafter's model; cancelled.
   virtual Result<> draft(int64_t n_most, FunctionRef<bool(const DraftToken&)> add, const CancelToken* cancel) = 0;
 };
 

@@ -49,9 +49,8 @@ void MatchDrafter::add_sources(const TextIndex& index, int64_t first_place) {
   matches_.clear();
   index.find(end_, matches_);
   for (const TextIndex::Match& match : matches_)
-    sources_.push_back({.rest = index.tokens().subspan(to_size(match.end)),
-                        .length = match.length,
-                        .place = first_place + match.end});
+    sources_.push_back(
+        {.rest = index.tokens().subspan(to_size(match.end)), .length = match.length, .place = first_place + match.end});
 }
 
 // The longest matches first, and of the same length the nearest.

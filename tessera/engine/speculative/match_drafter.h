@@ -42,7 +42,7 @@ class MatchDrafter final : public Drafter {
   MatchKind kind_;
   const TextIndex* others_;
   TextIndex index_;
-  std::vector<int32_t> end_;  // the last tokens of the text
+  std::vector<int32_t> end_;               // the last tokens of the text
   std::vector<TextIndex::Match> matches_;  // reused
   std::vector<Source> sources_;            // reused
 };

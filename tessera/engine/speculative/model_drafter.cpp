@@ -20,8 +20,8 @@ constexpr double kTimeShare = 0.1;    // of a new measurement in the average
 Result<> require_draft_model(const Engine& draft, const Engine& model) {
   const ModelInfo& info = draft.model().info();
   if (!info.has_logits || info.has_encoder() || model.model().info().has_encoder())
-    return fail(ErrorCode::unsupported, "{}: not a draft model for {}: a draft needs two decoders", draft.files().name(),
-                model.files().name());
+    return fail(ErrorCode::unsupported, "{}: not a draft model for {}: a draft needs two decoders",
+                draft.files().name(), model.files().name());
   const text::Vocab &ours = model.vocab(), &theirs = draft.vocab();
   if (ours.has_text() != theirs.has_text())
     return fail(ErrorCode::mismatch, "{}: not a draft model for {}: only one of them has texts of tokens",
@@ -62,8 +62,7 @@ Result<bool> ModelDrafter::read_text(int64_t n_most, const CancelToken* cancel) 
   auto n_common = to_size(std::ranges::mismatch(stored_, wanted.first(wanted.size() - 1)).in1 - stored_.begin());
   if (n_common < stored_.size()) {
     if (session_.lowest_rollback(sequence_).value_or(0) > static_cast<int32_t>(n_common)) n_common = 0;
-    TESSERA_TRY(
-        session_.remove(sequence_, static_cast<int32_t>(n_common), static_cast<int32_t>(stored_.size())));
+    TESSERA_TRY(session_.remove(sequence_, static_cast<int32_t>(n_common), static_cast<int32_t>(stored_.size())));
     stored_.resize(n_common);
   }
   const auto rest = wanted.subspan(stored_.size());

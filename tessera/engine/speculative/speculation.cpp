@@ -23,9 +23,7 @@ std::optional<DraftKind> draft_kind_from_name(std::string_view name) {
   return found == kNames.end() ? std::nullopt : std::optional(found->second);
 }
 
-bool SpeculationOptions::uses_model() const {
-  return std::ranges::find(kinds, DraftKind::model) != kinds.end();
-}
+bool SpeculationOptions::uses_model() const { return std::ranges::find(kinds, DraftKind::model) != kinds.end(); }
 
 void SpeculationOptions::extend(SessionOptions& session) const {
   if (!is_on()) return;
@@ -48,7 +46,7 @@ Result<std::unique_ptr<Speculator>> create_speculator(const SpeculationOptions& 
   }
   // Copies come first: a model is asked only where they promise nothing.
   std::ranges::stable_sort(drafters, {}, [](const auto& drafter) { return drafter->name() == "draft"; });
-  return std::make_unique<Speculator>(std::move(drafters));
+  return std::make_unique<Speculator>(std::move(drafters), options.adapts);
 }
 
 }  // namespace tessera

@@ -30,6 +30,7 @@ struct SpeculationOptions {
 
   std::vector<DraftKind> kinds{};  // empty: no speculation
   int64_t n_most = 15;             // guesses that a step verifies, over all sequences of a session
+  bool adapts = true;              // see Speculator
 
   bool is_on() const { return !kinds.empty(); }
   bool uses_model() const;
@@ -44,8 +45,8 @@ struct DraftPlace {
 };
 
 /// A speculator for one text at a time of a model with n_vocab tokens. others: texts from which "suffix" copies too, or
-/// null. They and the draft's session must outlive the result. Returns null without kinds. Errors: invalid_argument (the
-/// kind "draft" without a session).
+/// null. They and the draft's session must outlive the result. Returns null without kinds. Errors: invalid_argument
+/// (the kind "draft" without a session).
 Result<std::unique_ptr<Speculator>> create_speculator(const SpeculationOptions& options, int64_t n_vocab,
                                                       DraftPlace draft, const TextIndex* others = nullptr);
 

@@ -6,8 +6,8 @@ namespace tessera {
 
 namespace {
 
-constexpr double kLeastGain = 1.03;        // below it a draft is not worth the risk of a wrong estimate
-constexpr int64_t kLeastPatience = 16;     // tokens before a drafter that did not pay is tried again
+constexpr double kLeastGain = 1.03;     // below it a draft is not worth the risk of a wrong estimate
+constexpr int64_t kLeastPatience = 16;  // tokens before a drafter that did not pay is tried again
 constexpr int64_t kMostPatience = 1024;
 
 // The numbers of guesses that a step may verify. Each number has a graph, which takes time to prepare, and with these
@@ -16,7 +16,7 @@ constexpr size_t kLengths[] = {1, 2, 3, 5, 7, 11, 15, 23, 31, 47, 63};
 
 }  // namespace
 
-Speculator::Speculator(std::vector<std::unique_ptr<Drafter>> drafters) {
+Speculator::Speculator(std::vector<std::unique_ptr<Drafter>> drafters, bool adapts) : adapts_(adapts) {
   for (auto& drafter : drafters) {
     Acceptance acceptance(*drafter);
     parties_.push_back({.drafter = std::move(drafter), .acceptance = acceptance});
@@ -65,7 +65,7 @@ Result<> Speculator::ask(Party& party, int64_t n_most, StepCost cost, const Canc
   const double token_ms = party.drafter->ms_per_token(), alone_ms = cost(0);
   double chance = 1;
   const auto is_worth = [&](int64_t n) {
-    if (token_ms == 0 || alone_ms == 0) return true;
+    if (token_ms == 0 || alone_ms == 0 || !adapts_) return true;
     const double more_ms = token_ms + cost(n + 1) - cost(n);
     return chance * party.acceptance.of_all() * alone_ms > more_ms;
   };
@@ -88,9 +88,9 @@ Result<std::span<const int32_t>> Speculator::draft(int64_t n_most, StepCost cost
   Choice best;
   for (Party& party : parties_) {
     // A model is not asked where a copy promises to be right.
-    if (best.n > 0 && party.drafter->ms_per_token() > 0) continue;
+    if (best.n > 0 && (party.drafter->ms_per_token() > 0 || !adapts_)) continue;
     TESSERA_TRY(ask(party, n_most, cost, cancel));
-    const Choice choice = choose(party, asked_, cost);
+    const Choice choice = adapts_ ? choose(party, asked_, cost) : Choice{.n = asked_.size()};
     if (!guesses_.empty() && choice.gain <= best.gain) continue;
     best = choice;
     of_guesses_ = &party;

@@ -16,8 +16,8 @@
 
 namespace tessera {
 
-/// A recurrent state goes back to a checkpoint, and the next step repeats the tokens after it. A step that has to compute
-/// more tokens than this verifies no guesses, so that the repetitions end.
+/// A recurrent state goes back to a checkpoint, and the next step repeats the tokens after it. A step that has to
+/// compute more tokens than this verifies no guesses, so that the repetitions end.
 inline constexpr int64_t kMostRepeated = 8;
 
 struct SpeculationCounts {
@@ -34,8 +34,9 @@ struct SpeculationCounts {
 
 class Speculator {
  public:
-  /// Of several drafters the one counts whose guesses promise most tokens per time. There must be one.
-  explicit Speculator(std::vector<std::unique_ptr<Drafter>> drafters);
+  /// Of several drafters the one counts whose guesses promise most tokens per time. There must be one. Without
+  /// `adapts` the first one with guesses counts, and steps verify all of them, whatever that costs.
+  explicit Speculator(std::vector<std::unique_ptr<Drafter>> drafters, bool adapts = true);
 
   void begin(std::span<const int32_t> text);
   /// The text has one more token, guessed or not.
@@ -58,8 +59,8 @@ class Speculator {
   struct Party {
     std::unique_ptr<Drafter> drafter;
     Acceptance acceptance;
-    int64_t n_idle = 0;        // tokens since the last guess of a drafter that takes time
-    int64_t n_patience = 0;    // tokens to wait before it is tried again
+    int64_t n_idle = 0;      // tokens since the last guess of a drafter that takes time
+    int64_t n_patience = 0;  // tokens to wait before it is tried again
   };
   struct Choice {
     size_t n = 0;     // guesses to verify
@@ -70,6 +71,7 @@ class Speculator {
   static Choice choose(const Party& party, std::span<const DraftToken> guesses, StepCost cost);
 
   std::vector<Party> parties_;
+  bool adapts_;
   Party* of_guesses_ = nullptr;      // the one that made guesses_
   std::vector<DraftToken> guesses_;  // not yet compared with the text, from next_ on
   std::vector<DraftToken> asked_;    // reused

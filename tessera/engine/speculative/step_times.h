@@ -1,5 +1,5 @@
-// The time of a decoding step by its number of tokens, as measured. A step is mostly bound by the reading of weights, so
-// a few more tokens cost little.
+// The time of a decoding step by its number of tokens, as measured. A step is mostly bound by the reading of weights,
+// so a few more tokens cost little.
 #pragma once
 
 #include <array>

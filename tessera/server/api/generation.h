@@ -119,7 +119,7 @@ class Generation : public TaskSink, public LiveStream, public std::enable_shared
 /// the first token comes from the step of the prompt.
 struct Timings {
   int64_t n_cached = 0, n_prompt = 0, n_generated = 0;
-  int64_t n_guessed = 0, n_guessed_right = 0;  // see SequenceEnd
+  int64_t n_guessed = 0, n_guessed_right = 0;                                   // see SequenceEnd
   double prompt_ms = 0, generation_ms = 0, queue_ms = -1, first_token_ms = -1;  // the last two: -1 for not known
   bool is_timed_out = false;
   bool is_exact = true;  // see SequenceEnd

@@ -50,7 +50,8 @@ void write_next_token(JsonWriter& writer, const SlotView& slot) {
 
 void write_slot(JsonWriter& writer, const SlotView& slot, const ServedModel& model) {
   writer.begin_object().member("id", slot.id).member("n_ctx", model.slot_context());
-  writer.member("speculative", model.options().scheduler.speculation.is_on()).member("is_processing", slot.sequence != nullptr);
+  writer.member("speculative", model.options().scheduler.speculation.is_on())
+      .member("is_processing", slot.sequence != nullptr);
   if (slot.shown) {
     write_sequence(writer, *slot.shown);
     write_next_token(writer, slot);

@@ -191,8 +191,8 @@ class Scheduler final : public TaskRunner {
   // Of the thread.
   std::unique_ptr<Slots> slots_;
   StepForecast forecast_;
-  StepTimes step_times_;  // of steps without prompts
-  TextIndex texts_;       // of sequences that have ended, for guesses
+  StepTimes step_times_;                                        // of steps without prompts
+  TextIndex texts_;                                             // of sequences that have ended, for guesses
   bool has_free_slot_ = false;                                  // since the last admission
   double row_work_ = 0;                                         // of logits, in tokens of a prompt
   double decode_ms_ = 0;                                        // of a step without prompts, averaged
@@ -210,8 +210,8 @@ class Scheduler final : public TaskRunner {
   std::vector<Chunk> chunks_;
   std::vector<Row> rows_;
   std::vector<ScoredRows> scored_;
-  int64_t n_rows_ = 0;      // of both, and of guesses
-  bool may_guess_ = true;   // false: the cache has no room for guesses
+  int64_t n_rows_ = 0;       // of both, and of guesses
+  bool may_guess_ = true;    // false: the cache has no room for guesses
   bool was_narrow_ = false;  // there were more guesses
 };
 

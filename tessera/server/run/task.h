@@ -87,7 +87,7 @@ struct SequenceEnd {
   int64_t n_prompt = 0;
   int64_t n_cached = 0;  // prompt tokens that were not computed
   int64_t n_generated = 0;
-  int64_t n_stored = 0;     // tokens that the cache holds afterwards
+  int64_t n_stored = 0;                        // tokens that the cache holds afterwards
   int64_t n_guessed = 0, n_guessed_right = 0;  // guesses that steps have verified, and the right ones
   bool is_exact = true;     // false: K and V depend on tokens that are not there, after a shift or a reused chunk
   bool is_shifted = false;  // the context was shifted

@@ -174,8 +174,8 @@ Result<std::span<const int32_t>> Generator::guess(int64_t n_part, const CancelTo
       !session_.is_recurrent() || (session_.options().n_checkpoints > 0 && n_part <= kMostRepeated);
   if (options_.speculator == nullptr || n_most < 1 || !may_go_back) return std::span<const int32_t>();
   const StepTimes& times = options_.speculator->times();
-  return options_.speculator->draft(
-      n_most, [&](int64_t n) { return times.ms(n_part + n); }, cancel);
+  const auto ms_with = [&](int64_t n) { return times.ms(n_part + n); };
+  return options_.speculator->draft({.n_most = n_most, .ms_with = ms_with}, cancel);
 }
 
 Result<> Generator::decode_with_guesses(std::span<const int32_t> part, const CancelToken* cancel) {

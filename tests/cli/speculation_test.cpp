@@ -15,14 +15,18 @@ using testing::run_program;
 
 TEST(SpeculationFlags, RunPrintsTheSameText) {
   const std::string model = testing::story_model();
-  for (const std::vector<std::string>& choice :
-       {std::vector<std::string>{"--temp", "0"}, {"-s", "5"}, {"-s", "9", "--grammar", "root ::= (\"ab\" | \"cd\" | \" \")+"}}) {
-    std::vector<std::string> args = {"run", "-m", model, "-p", "The dog and the cat. The dog", "-n", "120", "--ignore-eos"};
+  for (const std::vector<std::string>& choice : {std::vector<std::string>{"--temp", "0"},
+                                                 {"-s", "5"},
+                                                 {"-s", "9", "--grammar", "root ::= (\"ab\" | \"cd\" | \" \")+"}}) {
+    std::vector<std::string> args = {"run", "-m",  model,         "-p", "The dog and the cat. The dog",
+                                     "-n",  "120", "--ignore-eos"};
     args.insert(args.end(), choice.begin(), choice.end());
     const std::string want = run_program(args).out;
     EXPECT_GT(want.size(), 20u);
     for (const std::vector<std::string>& guesses :
-         {std::vector<std::string>{"--spec-type", "ngram"}, {"--spec-type", "suffix,ngram"}, {"-md", model},
+         {std::vector<std::string>{"--spec-type", "ngram"},
+          {"--spec-type", "suffix,ngram"},
+          {"-md", model},
           {"--spec-type", "suffix,draft", "--spec-draft-model", model, "--spec-draft-n-max", "63"}}) {
       std::vector<std::string> with = args;
       with.insert(with.end(), guesses.begin(), guesses.end());
@@ -64,8 +68,8 @@ TEST(SpeculationFlags, ThePlanHasTheDraftModel) {
   const json with_draft = plan({"--serve", "-np", "2", "-cram", "0", "-md", model});
   EXPECT_EQ(with_draft["weights_bytes"], 2 * server["weights_bytes"].get<uint64_t>());
   const uint64_t total = draft["total_bytes"];
-  expect_refusal(run_program({"plan", "-m", model, "-md", model, "-c", "256", "--memory", std::to_string(total / 3)}), 1,
-                 "nothing fits");
+  expect_refusal(run_program({"plan", "-m", model, "-md", model, "-c", "256", "--memory", std::to_string(total / 3)}),
+                 1, "nothing fits");
 }
 
 TEST(SpeculationFlags, BadOnesAreRefused) {

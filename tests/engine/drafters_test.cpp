@@ -223,9 +223,9 @@ Asked speculator_of(std::vector<int32_t> tokens, double ms = 0) {
   return {.speculator = std::make_unique<Speculator>(std::move(drafters)), .drafter = raw};
 }
 
-size_t n_drafted(Speculator& speculator, double slope, int64_t n_most = 15) {
-  const auto cost = [&](int64_t n) { return 10 * (1 + slope * static_cast<double>(n)); };
-  const auto guesses = speculator.draft(n_most, cost, nullptr);
+size_t n_drafted(Speculator& speculator, double slope, int64_t n_most = 15, int64_t n_others = 0) {
+  const auto ms_with = [&](int64_t n) { return 10 * (1 + slope * static_cast<double>(n)); };
+  const auto guesses = speculator.draft({.n_most = n_most, .ms_with = ms_with, .n_others = n_others}, nullptr);
   EXPECT_OK(guesses);
   return guesses ? guesses->size() : 0;
 }
@@ -260,6 +260,8 @@ TEST(Speculator, CostlyStepsGetFewerGuesses) {
   const size_t cheap = n_drafted(*speculator, 0.01), dear = n_drafted(*speculator, 0.2);
   EXPECT_GT(cheap, dear);
   EXPECT_GT(dear, 0u);
+  EXPECT_LT(n_drafted(*speculator, 0.01, 15, 7), cheap);  // the other texts would wait
+  EXPECT_EQ(n_drafted(*speculator, 0.2, 15, 7), 0u);
   EXPECT_EQ(n_drafted(*speculator, 1), 0u);  // a half of the guesses is expected to be right
 }
 
@@ -317,8 +319,8 @@ TEST(Speculator, TheBestOfSeveralDraftersCounts) {
   ListDrafter* raw = model.get();
   drafters.push_back(std::move(model));
   Speculator speculator(std::move(drafters));
-  const auto guesses = speculator.draft(
-      15, [](int64_t) { return 10.0; }, nullptr);
+  const auto ms_with = [](int64_t) { return 10.0; };
+  const auto guesses = speculator.draft({.n_most = 15, .ms_with = ms_with}, nullptr);
   ASSERT_OK(guesses);
   EXPECT_TRUE(std::ranges::equal(*guesses, std::vector<int32_t>{2, 2, 2}));
   EXPECT_EQ(raw->n_asked, 0);  // copies promise enough

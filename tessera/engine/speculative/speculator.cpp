@@ -42,16 +42,18 @@ void Speculator::append(int32_t token) {
   next_ = is_right ? next_ + 1 : guesses_.size();
 }
 
-// The number of guesses with the most tokens per time.
-Speculator::Choice Speculator::choose(const Party& party, std::span<const DraftToken> guesses, StepCost cost) {
-  const double alone_ms = cost(0);
+// The number of guesses with the most tokens per time. Tokens of other texts count too: a wider step delays them.
+Speculator::Choice Speculator::choose(const Party& party, std::span<const DraftToken> guesses, const Step& step) {
+  const double alone_ms = step.ms_with(0);
+  const auto n_others = static_cast<double>(step.n_others);
   Choice best;
   double chance = 1, n_expected = 1;
   for (size_t n = 1; n <= guesses.size(); ++n) {
     chance *= party.acceptance.of(guesses[n - 1].confidence);
     n_expected += chance;
-    const double ms = cost(static_cast<int64_t>(n)) + party.drafter->ms_per_token() * static_cast<double>(n);
-    const double gain = ms > 0 ? n_expected * alone_ms / ms : n_expected;
+    const double ms = step.ms_with(static_cast<int64_t>(n)) + party.drafter->ms_per_token() * static_cast<double>(n);
+    const double more = (n_expected + n_others) / (1 + n_others);
+    const double gain = ms > 0 ? more * alone_ms / ms : more;
     if (std::ranges::find(kLengths, n) == std::end(kLengths)) continue;
     if (gain >= std::max(kLeastGain, best.gain)) best = {.n = n, .gain = gain};
   }
@@ -60,14 +62,14 @@ Speculator::Choice Speculator::choose(const Party& party, std::span<const DraftT
 
 // A drafter without a cost makes all guesses, since also those that no step verifies are measured. One with a cost is
 // asked for the next guess while its chance is worth the time.
-Result<> Speculator::ask(Party& party, int64_t n_most, StepCost cost, const CancelToken* cancel) {
+Result<> Speculator::ask(Party& party, const Step& step, const CancelToken* cancel) {
   asked_.clear();
-  const double token_ms = party.drafter->ms_per_token(), alone_ms = cost(0);
+  const double token_ms = party.drafter->ms_per_token(), alone_ms = step.ms_with(0);
   double chance = 1;
   const auto is_worth = [&](int64_t n) {
     if (token_ms == 0 || alone_ms == 0 || !adapts_) return true;
-    const double more_ms = token_ms + cost(n + 1) - cost(n);
-    return chance * party.acceptance.of_all() * alone_ms > more_ms;
+    const double more_ms = token_ms + step.ms_with(n + 1) - step.ms_with(n);
+    return chance * party.acceptance.of_all() * alone_ms > more_ms * static_cast<double>(1 + step.n_others);
   };
   const bool is_trial = !is_worth(0);
   if (is_trial && party.n_idle < party.n_patience) return {};
@@ -78,10 +80,10 @@ Result<> Speculator::ask(Party& party, int64_t n_most, StepCost cost, const Canc
     chance *= party.acceptance.of(guess.confidence);
     return is_worth(std::ssize(asked_));
   };
-  return party.drafter->draft(is_trial ? 1 : n_most, add, cancel);
+  return party.drafter->draft(is_trial ? 1 : step.n_most, add, cancel);
 }
 
-Result<std::span<const int32_t>> Speculator::draft(int64_t n_most, StepCost cost, const CancelToken* cancel) {
+Result<std::span<const int32_t>> Speculator::draft(const Step& step, const CancelToken* cancel) {
   guesses_.clear();
   tokens_.clear();
   next_ = n_chosen_ = 0;
@@ -89,8 +91,8 @@ Result<std::span<const int32_t>> Speculator::draft(int64_t n_most, StepCost cost
   for (Party& party : parties_) {
     // A model is not asked where a copy promises to be right.
     if (best.n > 0 && (party.drafter->ms_per_token() > 0 || !adapts_)) continue;
-    TESSERA_TRY(ask(party, n_most, cost, cancel));
-    const Choice choice = adapts_ ? choose(party, asked_, cost) : Choice{.n = asked_.size()};
+    TESSERA_TRY(ask(party, step, cancel));
+    const Choice choice = adapts_ ? choose(party, asked_, step) : Choice{.n = asked_.size()};
     if (!guesses_.empty() && choice.gain <= best.gain) continue;
     best = choice;
     of_guesses_ = &party;

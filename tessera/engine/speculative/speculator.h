@@ -42,11 +42,14 @@ class Speculator {
   /// The text has one more token, guessed or not.
   void append(int32_t token);
 
-  /// The time in ms of a step that verifies n guesses; 0: unknown.
-  using StepCost = FunctionRef<double(int64_t n)>;
-  /// The guesses that the next step should verify, up to n_most. Valid until the next call. Errors: those of a drafter;
-  /// cancelled.
-  Result<std::span<const int32_t>> draft(int64_t n_most, StepCost cost, const CancelToken* cancel);
+  /// A step that may verify guesses.
+  struct Step {
+    int64_t n_most = 0;                      // guesses, at most
+    FunctionRef<double(int64_t n)> ms_with;  // the time with n guesses; 0: unknown
+    int64_t n_others = 0;                    // tokens that the step gives to other texts
+  };
+  /// The guesses that the next step should verify. Valid until the next call. Errors: those of a drafter; cancelled.
+  Result<std::span<const int32_t>> draft(const Step& step, const CancelToken* cancel);
 
   /// Whether the last draft() had more guesses than it returned.
   bool was_shortened() const { return n_chosen_ < tokens_.size(); }
@@ -67,8 +70,8 @@ class Speculator {
     double gain = 1;  // tokens per time, relative to a step without guesses
   };
 
-  Result<> ask(Party& party, int64_t n_most, StepCost cost, const CancelToken* cancel);
-  static Choice choose(const Party& party, std::span<const DraftToken> guesses, StepCost cost);
+  Result<> ask(Party& party, const Step& step, const CancelToken* cancel);
+  static Choice choose(const Party& party, std::span<const DraftToken> guesses, const Step& step);
 
   std::vector<Party> parties_;
   bool adapts_;

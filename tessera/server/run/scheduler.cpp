@@ -220,11 +220,16 @@ void Scheduler::watch_reader(Slot& slot) {
     slot.sequence->trace(was_paused ? TraceStage::resumed : TraceStage::paused, static_cast<int64_t>(n_unsent), now_);
 }
 
-// Later texts may repeat this one. Texts that must not share the cache are not kept.
+// Later texts may repeat this one. Texts that must not share the cache are not kept. Without memory no text is: the
+// sequence has to end in any case.
 void Scheduler::keep_text(const Sequence& sequence) {
   if (!options_.speculation.is_on() || !sequence.shares_cache() || !sequence.spec().cache_salt.empty()) return;
-  texts_.append(sequence.tokens().subspan(static_cast<size_t>(std::min(sequence.n_cached(), sequence.n_tokens()))));
-  texts_.end_text();
+  try {
+    texts_.append(sequence.tokens().subspan(static_cast<size_t>(std::min(sequence.n_cached(), sequence.n_tokens()))));
+    texts_.end_text();
+  } catch (const std::bad_alloc&) {
+    texts_.clear();
+  }
 }
 
 void Scheduler::end_sequence(Slot& slot) {

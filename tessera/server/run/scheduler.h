@@ -161,7 +161,7 @@ class Scheduler final : public TaskRunner {
   bool plan_step();
   void clear_step();
   void add_decoding();
-  void guess(Slot& slot, int64_t n_most);
+  void guess(Slot& slot, int64_t n_decoding);
   void plan_prefill(const StepWork& decoding);
   std::vector<StepPrompt> step_prompts(std::span<Slot* const> slots) const;
   void add_chunk(const Chunk& chunk);

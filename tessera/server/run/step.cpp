@@ -39,7 +39,7 @@ void Scheduler::add_decoding() {
     if (slot.is_decoding() && slot.can_run()) decoding.push_back(&slot);
   for (Slot* slot : decoding) {
     work_.n_decoding += slot->n_pending();
-    guess(*slot, options_.speculation.n_most / std::ssize(decoding));
+    guess(*slot, std::ssize(decoding));
     const auto n_guesses = std::ssize(slot->guesses);
     for (int64_t i = 0; i < slot->n_pending() + n_guesses; ++i)
       work_.n_pairs += static_cast<double>(slot->n_computed + i + 1);
@@ -49,10 +49,11 @@ void Scheduler::add_decoding() {
 }
 
 // A draft model that fails makes no guesses.
-void Scheduler::guess(Slot& slot, int64_t n_most) {
+void Scheduler::guess(Slot& slot, int64_t n_decoding) {
   const Sequence& sequence = *slot.sequence;
   if (!slot.speculator || !may_guess_) return;
-  n_most = std::min({n_most, slots_->most_guesses(slot), options_.slot_context - sequence.n_tokens()});
+  int64_t n_most = std::min({options_.speculation.n_most / n_decoding, slots_->most_guesses(slot),
+                             options_.slot_context - sequence.n_tokens()});
   if (sequence.spec().n_predict >= 0) n_most = std::min(n_most, sequence.spec().n_predict - sequence.n_generated() - 1);
   if (n_most < 1) return;
   if (slot.n_told < 0) {
@@ -62,9 +63,9 @@ void Scheduler::guess(Slot& slot, int64_t n_most) {
       slot.speculator->append(token);
   }
   slot.n_told = sequence.n_tokens();
-  const auto cost = [&](int64_t n) { return step_times_.ms(work_.n_decoding + n); };
-  if (const auto guesses = slot.speculator->draft(n_most, cost, nullptr))
-    slot.guesses.assign(guesses->begin(), guesses->end());
+  const auto ms_with = [&](int64_t n) { return step_times_.ms(work_.n_decoding + n); };
+  const Speculator::Step step{.n_most = n_most, .ms_with = ms_with, .n_others = n_decoding - 1};
+  if (const auto guesses = slot.speculator->draft(step, nullptr)) slot.guesses.assign(guesses->begin(), guesses->end());
   was_narrow_ |= slot.speculator->was_shortened();
 }
 

@@ -124,7 +124,7 @@ StepContext CudaBackend::context_of(const Graph& graph, std::span<const Tensor> 
           .node = graph[0],
           .tensors = tensors,
           .n_lanes = kDefaultThreads,
-          .cooperates = false,
+          .matrices = {},
           .is_precise = is_precise_,
           .shared_bytes = device_.context().most_shared(),
           .has_wide = device_.context().has_wide()};

@@ -60,13 +60,19 @@ struct Step {
   std::vector<uint32_t> extra;  // words that params.extra will point to
 };
 
+/// Cooperative matrices of a Vulkan device.
+struct Matrices {
+  uint32_t n_lanes = 0;      // invocations of a subgroup, which share a matrix; 0: no matrices
+  bool is_emulated = false;  // the invocations compute without matrix units
+};
+
 /// The input of OpKernel::prepare for one node.
 struct StepContext {
   const Graph& graph;
   const Node& node;
   std::span<const Tensor> tensors;
   uint32_t n_lanes;          // invocations of a workgroup of the shaders that both backends have
-  bool cooperates = false;   // vulkan: cooperative matrices are enabled and available
+  Matrices matrices = {};    // vulkan
   bool is_precise = false;   // cuda: activations keep the precision of f32
   int64_t shared_bytes = 0;  // cuda: most dynamic shared memory of a block
   bool has_wide = false;     // cuda: matrix units that read both operands from shared memory

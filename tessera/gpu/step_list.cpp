@@ -51,7 +51,7 @@ Result<> StepList::make(const StepContext& of_any_node, const OwnKernels& own) {
                               .node = node,
                               .tensors = of_any_node.tensors,
                               .n_lanes = of_any_node.n_lanes,
-                              .cooperates = of_any_node.cooperates,
+                              .matrices = of_any_node.matrices,
                               .is_precise = of_any_node.is_precise,
                               .shared_bytes = of_any_node.shared_bytes,
                               .has_wide = of_any_node.has_wide};

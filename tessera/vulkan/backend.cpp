@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "tessera/base/index.h"
@@ -20,9 +21,20 @@ namespace {
 
 class VulkanDevice;
 
+// Tokens of the products that are compared before cooperative matrices are used: those of both shaders.
+constexpr int64_t kManyProbeTokens = 40, kFewProbeTokens = 3;
+
+std::string name_of(const Matrices& matrices) {
+  return matrices.n_lanes == 0 ? "off" : matrices.is_emulated ? "emulated" : "on";
+}
+
+bool begins_with(std::span<const float> values, std::span<const float> begin) {
+  return begin.size() <= values.size() && std::memcmp(values.data(), begin.data(), begin.size_bytes()) == 0;
+}
+
 class VulkanBackend final : public Backend {
  public:
-  explicit VulkanBackend(const VulkanDevice& device) : device_(device) {}
+  VulkanBackend(const VulkanDevice& device, bool is_precise) : device_(device), is_precise_(is_precise) {}
   ~VulkanBackend() override;
   Result<> create();
 
@@ -38,7 +50,10 @@ class VulkanBackend final : public Backend {
                            const CancelToken* cancel);
   FaultWords* fault() const { return reinterpret_cast<FaultWords*>(fault_.mapped()); }
 
+  StepContext context_of(const Graph& graph, std::span<const Tensor> tensors) const;
+
   const VulkanDevice& device_;
+  bool is_precise_;
   VkFence fence_ = VK_NULL_HANDLE;
   Allocation fault_;
   uint64_t n_plans_ = 0;
@@ -60,7 +75,7 @@ class VulkanDevice final : public Device {
     const std::vector<uint32_t> words = gpu::codebook_words();
     TESSERA_ASSIGN(tables_, context_->allocate(words.size() * sizeof(uint32_t), MemoryKind::device));
     TESSERA_TRY(transfers_.write(tables_, 0, std::as_bytes(std::span(words))));
-    if (context_->cooperates()) check_cooperation();
+    if (context_->matrices().n_lanes != 0) check_matrices();
     return {};
   }
 
@@ -78,7 +93,7 @@ class VulkanDevice final : public Device {
                                    VK_API_VERSION_PATCH(version))},
             {"transfer queue", context_->has_transfer_queue() ? "its own" : "none"},
             {"subgroup", std::to_string(context_->subgroup_size())},
-            {"cooperative matrices", cooperates_ ? "on" : "off"},
+            {"cooperative matrices", name_of(matrices_)},
             {"validation", context_->instance().validates() ? "on" : "off"}};
   }
 
@@ -90,8 +105,8 @@ class VulkanDevice final : public Device {
   Result<std::unique_ptr<Buffer>> wrap_host(std::span<std::byte>) const override {
     return fail(ErrorCode::unsupported, "{} has no use for the host's memory", name_);
   }
-  Result<std::unique_ptr<Backend>> create_backend(const BackendOptions&) const override {
-    auto backend = std::make_unique<VulkanBackend>(*this);
+  Result<std::unique_ptr<Backend>> create_backend(const BackendOptions& options) const override {
+    auto backend = std::make_unique<VulkanBackend>(*this, options.activations == ActivationPrecision::float32);
     TESSERA_TRY(backend->create());
     return backend;
   }
@@ -100,22 +115,24 @@ class VulkanDevice final : public Device {
   }
 
   const Context& context() const { return *context_; }
-  bool cooperates() const { return cooperates_; }
+  const Matrices& matrices() const { return matrices_; }
   Pipelines& pipelines() const { return pipelines_; }
   Transfers& transfers() const { return transfers_; }
   VkDeviceAddress tables() const { return tables_.address(); }
 
  private:
-  // Enables cooperative matrices only if a product with them agrees with the result of the ordinary shader.
-  void check_cooperation() {
-    const auto plain = compute_probe(*this);
-    cooperates_ = true;
-    const auto cooperative = compute_probe(*this);
-    cooperates_ = plain && cooperative && probes_agree(*plain, *cooperative);
+  // Uses cooperative matrices only if products with them agree with the ordinary shader's, and if the bits of a token
+  // do not depend on the number of tokens.
+  void check_matrices() {
+    const auto plain = compute_probe(*this, kManyProbeTokens);
+    matrices_ = context_->matrices();
+    const auto many = compute_probe(*this, kManyProbeTokens), few = compute_probe(*this, kFewProbeTokens);
+    const bool is_right = plain && many && few && probes_agree(*plain, *many) && begins_with(*many, *few);
+    if (!is_right) matrices_ = {};
   }
 
   std::string name_;
-  bool cooperates_ = false;
+  Matrices matrices_;
   std::unique_ptr<Context> context_;
   mutable Transfers transfers_;
   mutable Pipelines pipelines_;
@@ -135,6 +152,14 @@ Result<> VulkanBackend::create() {
 
 const Device& VulkanBackend::device() const { return device_; }
 
+StepContext VulkanBackend::context_of(const Graph& graph, std::span<const Tensor> tensors) const {
+  return {.graph = graph,
+          .node = graph[0],
+          .tensors = tensors,
+          .n_lanes = device_.context().n_lanes(),
+          .matrices = is_precise_ ? Matrices{} : device_.matrices()};
+}
+
 Result<std::unique_ptr<GraphPlan>> VulkanBackend::compile(const Graph& graph, std::span<const Tensor> tensors,
                                                           const BufferRange& work) {
   TESSERA_TRY(require_supported(device_, graph));
@@ -151,8 +176,7 @@ Result<std::unique_ptr<GraphPlan>> VulkanBackend::compile(const Graph& graph, st
     memory.work_bytes = work.bytes;
     memory.work_address = buffer.address() + work.offset;
   }
-  const StepContext context{graph, graph[0], tensors, device_.context().n_lanes(), device_.cooperates()};
-  TESSERA_TRY(plan->compile(context, device_.pipelines(), memory));
+  TESSERA_TRY(plan->compile(context_of(graph, tensors), device_.pipelines(), memory));
   device_.pipelines().save();
   return plan;
 }
@@ -163,8 +187,7 @@ Result<size_t> VulkanBackend::work_bytes(const Graph& graph) const {
   std::vector<Tensor> tensors;
   tensors.reserve(to_size(graph.size()));
   for (const Node& node : graph.nodes()) tensors.push_back(Tensor{node.spec, node.name});
-  return VulkanPlan::work_bytes(device_.context(),
-                                {graph, graph[0], tensors, device_.context().n_lanes(), device_.cooperates()});
+  return VulkanPlan::work_bytes(device_.context(), context_of(graph, tensors));
 }
 
 Result<> VulkanBackend::run(GraphPlan& plan, const CancelToken* cancel) {

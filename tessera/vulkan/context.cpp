@@ -174,14 +174,13 @@ Result<> Context::create_device() {
   Features features;
   features.v12.bufferDeviceAddress = VK_TRUE;
   features.all.features.shaderInt64 = VK_TRUE;
-  VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{};
-  matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV;
-  matrices.cooperativeMatrix = VK_TRUE;
-  cooperates_ =
-      instance_->options().cooperates && has_cooperative_matrices(*instance_, physical_, extensions, subgroup_size_);
-  if (cooperates_) {
-    features.v12.shaderFloat16 = features.v12.vulkanMemoryModel = VK_TRUE;
-    features.v12.pNext = &matrices;
+  CooperativeMatrixFeatures cooperative{.cooperativeMatrix = VK_TRUE};
+  matrices_ = find_matrices(*instance_, physical_, extensions, subgroup_size_);
+  const bool has_units = matrices_.n_lanes != 0 && !matrices_.is_emulated;
+  if (matrices_.n_lanes != 0) features.v12.shaderFloat16 = VK_TRUE;
+  if (has_units) {
+    features.v12.vulkanMemoryModel = features.v12.vulkanMemoryModelDeviceScope = VK_TRUE;
+    features.v12.pNext = &cooperative;
   }
   const float priorities[] = {1.0f, 1.0f};
   const bool is_one_family = places_[0].family == places_[1].family;
@@ -195,7 +194,7 @@ Result<> Context::create_device() {
                  .pQueuePriorities = priorities};
   std::vector<const char*> names;
   if (tells_budget_) names.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
-  if (cooperates_) names.push_back(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  if (has_units) names.push_back(kCooperativeMatrixExtension);
   const VkDeviceCreateInfo info{.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                 .pNext = &features.all,
                                 .flags = 0,

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "tessera/gpu/step.h"
 #include "tessera/vulkan/instance.h"
 
 namespace tessera::vulkan {
@@ -68,8 +69,8 @@ class Context {
   uint32_t subgroup_size() const { return subgroup_size_; }
   /// Invocations per workgroup, for all shaders.
   uint32_t n_lanes() const { return n_lanes_; }
-  /// Whether the device was created with cooperative matrices, on request.
-  bool cooperates() const { return cooperates_; }
+  /// The cooperative matrices with which the device was created.
+  const gpu::Matrices& matrices() const { return matrices_; }
   size_t max_allocation() const { return max_allocation_; }
   /// Valid bits of the timestamps that commands can write; 0: no clock.
   uint32_t clock_bits() const { return clock_bits_; }
@@ -123,7 +124,7 @@ class Context {
   double clock_period_ns_ = 0;
   VkPhysicalDeviceType type_ = VK_PHYSICAL_DEVICE_TYPE_OTHER;
   uint32_t subgroup_size_ = 1, n_lanes_ = 1;
-  bool cooperates_ = false;
+  gpu::Matrices matrices_;
   size_t max_allocation_ = 0;
   uint32_t device_memory_type_ = 0, host_memory_type_ = 0;
   bool maps_device_memory_ = false, tells_budget_ = false;

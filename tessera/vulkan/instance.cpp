@@ -37,8 +37,8 @@ Result<> check(VkResult result, const char* call) {
 
 Result<Options> options_from_environment() {
   Options options;
-  const char* cooperates = std::getenv("TESSERA_VULKAN_COOPMAT");
-  options.cooperates = cooperates != nullptr && std::string_view(cooperates) == "1";
+  const char* matrices = std::getenv("TESSERA_VULKAN_COOPMAT");
+  options.has_matrices = matrices == nullptr || std::string_view(matrices) != "0";
   const char* memory = std::getenv("TESSERA_VULKAN_MEMORY");
   if (memory == nullptr) return options;
   const std::string_view text = memory;
@@ -58,9 +58,8 @@ Result<std::shared_ptr<const Instance>> Instance::create(const Options& options)
   return instance;
 }
 
-PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV Instance::cooperative_matrices() const {
-  return reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV>(
-      get_address_(instance_, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV"));
+PFN_vkVoidFunction Instance::cooperative_matrix_shapes() const {
+  return get_address_(instance_, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
 }
 
 Result<> Instance::open_loader() {

@@ -19,11 +19,13 @@ struct Options {
   std::shared_ptr<std::atomic<uint64_t>> max_bytes;  // limit for each device; may change at any time; null: no limit
   std::optional<std::string> cache_folder;           // for compiled shaders; nullopt: the user's; "": no cache
   bool maps_memory = true;                           // false: behave as if the host could not address device memory
-  bool cooperates = false;  // use cooperative matrices for products if the device has them (cooperative.h)
-  uint32_t n_lanes = 0;     // > 0: invocations per workgroup, to test the GPU code paths; a power of two, 8 to 128
+  bool has_matrices = true;        // use cooperative matrices for products if the device has them (cooperative.h)
+  bool emulates_matrices = false;  // use their shaders on any device, without the matrices
+  uint32_t n_lanes = 0;  // > 0: invocations per workgroup, to test the GPU code paths; a power of two, 8 to 128
 };
 
-/// TESSERA_VULKAN_MEMORY=BYTES limits each device's memory. TESSERA_VULKAN_COOPMAT=1 enables cooperative matrices.
+/// TESSERA_VULKAN_MEMORY=BYTES limits each device's memory. TESSERA_VULKAN_COOPMAT=0 disables cooperative
+/// matrices.
 /// Errors: invalid_argument.
 Result<Options> options_from_environment();
 
@@ -38,7 +40,7 @@ class Instance {
   const InstanceApi& api() const { return api_; }
   const Options& options() const { return options_; }
   /// Null if the loader does not provide it.
-  PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV cooperative_matrices() const;
+  PFN_vkVoidFunction cooperative_matrix_shapes() const;
   /// Whether the validation layer is loaded.
   bool validates() const { return messenger_ != VK_NULL_HANDLE; }
   Result<std::vector<VkPhysicalDevice>> physical_devices() const;

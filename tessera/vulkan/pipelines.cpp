@@ -4,6 +4,8 @@
 
 #include "tessera/base/hash.h"
 #include "tessera/base/index.h"
+#include "tessera/vulkan/cooperative.h"
+#include "tessera/vulkan/spirv.h"
 
 namespace tessera::vulkan {
 
@@ -27,6 +29,17 @@ uint64_t hash_of_shaders() {
   Hash64 hash;
   for (const Code& code : kCode) hash.add(std::as_bytes(std::span(code.words, code.bytes / sizeof(uint32_t))));
   return hash.value();
+}
+
+// Shaders with cooperative matrices need the types of their values (spirv.h).
+bool has_matrices(Shader shader) {
+  return shader == Shader::matmul_cooperative || shader == Shader::matmul_cooperative_few;
+}
+
+uint32_t n_invocations(Shader shader, const Context& context) {
+  const bool is_by_subgroup = has_matrices(shader) || shader == Shader::matmul_cooperative_emulated ||
+                              shader == Shader::matmul_cooperative_few_emulated;
+  return is_by_subgroup ? kMatrixSubgroups * context.subgroup_size() : context.n_lanes();
 }
 
 CacheKey key_of(const Context& context) {
@@ -99,7 +112,12 @@ Result<VkPipeline> Pipelines::find(Shader shader, uint32_t variant, DType format
 Result<VkPipeline> Pipelines::make(const Key& key) const {
   const auto& [shader, variant, format, format2] = key;
   const DeviceApi& api = context_.api();
-  const Code& code = kCode[to_size(shader)];
+  Code code = kCode[to_size(shader)];
+  std::vector<uint32_t> typed;
+  if (has_matrices(shader)) {
+    TESSERA_ASSIGN(typed, with_value_types({code.words, code.bytes / sizeof(uint32_t)}));
+    code = {typed.data(), typed.size() * sizeof(uint32_t)};
+  }
   const VkShaderModuleCreateInfo module_info{.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
                                              .pNext = nullptr,
                                              .flags = 0,
@@ -108,7 +126,7 @@ Result<VkPipeline> Pipelines::make(const Key& key) const {
   VkShaderModule module = VK_NULL_HANDLE;
   TESSERA_TRY(
       check(api.vkCreateShaderModule(context_.device(), &module_info, nullptr, &module), "vkCreateShaderModule"));
-  const std::array<uint32_t, 4> constants = {context_.n_lanes(), variant, static_cast<uint32_t>(format),
+  const std::array<uint32_t, 4> constants = {n_invocations(shader, context_), variant, static_cast<uint32_t>(format),
                                              static_cast<uint32_t>(format2)};
   std::array<VkSpecializationMapEntry, 4> entries{};
   for (uint32_t i = 0; i < entries.size(); ++i) entries[i] = {i, i * 4, 4};

@@ -1,11 +1,11 @@
-// Cooperative matrices. No test device has them, so the tests check that they are not used without support, and that
-// the check before their first use distinguishes right from wrong products.
+// Products on cooperative matrices. CI has no device with such matrices, so there the shaders run with emulated ones.
 #include "tessera/vulkan/cooperative.h"
 
+#include <array>
 #include <limits>
 
 #include "tessera/base/half.h"
-#include "tests/gpu/gpu_support.h"
+#include "tests/gpu/formats_testing.h"
 
 namespace tessera {
 namespace {
@@ -14,34 +14,93 @@ using namespace testing;
 
 using VulkanCooperative = GpuTest;
 
+std::string matrices_of(const Device& device) {
+  for (const auto& [name, value] : device.properties())
+    if (name == "cooperative matrices") return value;
+  return "";
+}
+
 TEST_F(VulkanCooperative, AreOffWhereThereAreNone) {
-  vulkan::Options options = validated_options();
-  options.cooperates = true;
-  const auto devices = vulkan::find_devices(options);
-  ASSERT_FALSE(devices.empty());
-  for (const auto& device : devices) {
-    const auto properties = device->properties();
-    const auto found =
-        std::ranges::find(properties, "cooperative matrices", &std::pair<std::string, std::string>::first);
-    ASSERT_NE(found, properties.end());
-    if (device->kind() == DeviceKind::gpu) continue;
-    EXPECT_EQ(found->second, "off");
-  }
+  if (gpu_device()->kind() == DeviceKind::gpu) GTEST_SKIP() << "a GPU may have them";
+  EXPECT_EQ(matrices_of(*gpu_device()), "off");
+  EXPECT_EQ(matrices_of(*gpu_device_with_matrices()), "emulated");
 }
 
 TEST_F(VulkanCooperative, AProbeThatIsWrongIsFound) {
-  ASSERT_OK_AND_ASSIGN(const std::vector<float> plain, vulkan::compute_probe(*gpu_device()));
-  ASSERT_OK_AND_ASSIGN(const std::vector<float> tiles, vulkan::compute_probe(*gpu_device_of_64_lanes()));
-  EXPECT_TRUE(same_bytes(plain, tiles));
-  std::vector<float> rounded, swapped = plain;
-  for (const float v : plain) rounded.push_back(f16_to_f32(f32_to_f16(v)));
+  ASSERT_OK_AND_ASSIGN(const std::vector<float> plain, vulkan::compute_probe(*gpu_device(), 40));
+  ASSERT_OK_AND_ASSIGN(const std::vector<float> rounded, vulkan::compute_probe(*gpu_device_with_matrices(), 40));
+  EXPECT_FALSE(same_bytes(plain, rounded));
   EXPECT_TRUE(vulkan::probes_agree(plain, rounded));
+  std::vector<float> swapped = plain;
   std::swap(swapped[0], swapped[1]);
   EXPECT_FALSE(vulkan::probes_agree(plain, swapped));
-  rounded.back() = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_FALSE(vulkan::probes_agree(plain, rounded));
+  std::vector<float> wrong = rounded;
+  wrong.back() = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_FALSE(vulkan::probes_agree(plain, wrong));
   EXPECT_FALSE(vulkan::probes_agree(plain, std::vector<float>(plain.size(), 0.0f)));
   EXPECT_FALSE(vulkan::probes_agree(plain, {}));
+}
+
+struct MatricesCase {
+  DType dtype;
+  int64_t k, n, n_tokens;
+};
+
+class VulkanMatrices : public GpuTest, public ::testing::WithParamInterface<MatricesCase> {};
+
+// Columns that fill no segment and no chunk, rows and tokens that fill no tile, tiles of both widths, more segments
+// than a workgroup has subgroups, y that is not aligned.
+INSTANTIATE_TEST_SUITE_P(All, VulkanMatrices,
+                         ::testing::Values(MatricesCase{DType::f16, 203, 37, 139},
+                                           MatricesCase{DType::f16, 2600, 64, 17},
+                                           MatricesCase{DType::q8_0, 96, 128, 257},
+                                           MatricesCase{DType::q4_k, 768, 80, 75},
+                                           MatricesCase{DType::q6_k, 2560, 16, 40}),
+                         [](const auto& tested) {
+                           const MatricesCase& one = tested.param;
+                           return fmt::format("{}_{}x{}x{}", tessera::info(one.dtype).name, one.k, one.n, one.n_tokens);
+                         });
+
+TEST_P(VulkanMatrices, BitsDoNotDependOnTheNumberOfTokens) {
+  const auto& [dtype, k, n, n_most] = GetParam();
+  const Device& device = *gpu_device_with_matrices();
+  Rng rng(2);
+  const FormatMatrix matrix = random_matrix(dtype, k, n, rng);
+  std::vector<float> x = random_values(rng, k * n_most);
+  for (size_t i = 0; i < x.size(); ++i) x[i] *= i / static_cast<size_t>(k) % 3 == 1 ? 1e-3f : 100.0f;
+  ASSERT_OK_AND_ASSIGN(const auto all, product_of(dtype, k, n, matrix.bytes, x, device));
+  EXPECT_LE(relative_error(all, exact_product(matrix, k, n, x)), 5e-7);
+  for (const int64_t n_tokens : {1, 3, 16}) {
+    const std::vector<float> some(x.begin(), x.begin() + k * n_tokens);
+    ASSERT_OK_AND_ASSIGN(const auto y, product_of(dtype, k, n, matrix.bytes, some, device));
+    EXPECT_TRUE(std::equal(y.begin(), y.end(), all.begin())) << n_tokens;
+  }
+}
+
+// Magnitudes beyond f16's range have a scale of their own in each segment.
+TEST_F(VulkanCooperative, LargeAndSmallActivationsKeepTheirPrecision) {
+  Rng rng(4);
+  const int64_t k = 512, n = 16;
+  const FormatMatrix matrix = random_matrix(DType::f16, k, n, rng);
+  for (const int64_t n_tokens : {2, 17})
+    for (const float factor : {1e-20f, 1e-6f, 1e6f, 1e20f}) {
+      std::vector<float> x = random_values(rng, k * n_tokens);
+      for (float& v : x) v *= factor;
+      ASSERT_OK_AND_ASSIGN(const auto y, product_of(DType::f16, k, n, matrix.bytes, x, *gpu_device_with_matrices()));
+      EXPECT_LE(relative_error(y, exact_product(matrix, k, n, x)), 5e-7) << n_tokens << ' ' << factor;
+    }
+}
+
+// f16 lacks the range of these weights and their precision.
+TEST_F(VulkanCooperative, WeightsOfF32AndBf16AreMultipliedInF32) {
+  Rng rng(5);
+  const int64_t k = 96, n = 24;
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const FormatMatrix matrix = random_matrix(dtype, k, n, rng);
+    const std::vector<float> x = random_values(rng, k * 20);
+    ASSERT_OK_AND_ASSIGN(const auto y, product_of(dtype, k, n, matrix.bytes, x, *gpu_device_with_matrices()));
+    EXPECT_LE(relative_error(y, exact_product(matrix, k, n, x)), kProductBound);
+  }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -70,6 +71,23 @@ inline const Device* gpu_device_of_64_lanes() {
   static const std::vector<std::unique_ptr<Device>> devices = [] {
     vulkan::Options options = validated_options();
     options.n_lanes = 64;
+    return vulkan::find_devices(options);
+  }();
+  return devices.empty() ? nullptr : devices.front().get();
+}
+
+/// The first device, which emulates cooperative matrices unless it has them.
+inline const Device* gpu_device_with_matrices() {
+  static const std::vector<std::unique_ptr<Device>> devices = [] {
+    auto found = vulkan::find_devices(validated_options());
+    const auto has_matrices = [](const std::unique_ptr<Device>& device) {
+      const auto properties = device->properties();
+      return std::ranges::find(properties, std::pair<std::string, std::string>("cooperative matrices", "on")) !=
+             properties.end();
+    };
+    if (!found.empty() && has_matrices(found.front())) return found;
+    vulkan::Options options = validated_options();
+    options.emulates_matrices = true;
     return vulkan::find_devices(options);
   }();
   return devices.empty() ? nullptr : devices.front().get();

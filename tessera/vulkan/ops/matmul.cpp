@@ -1,5 +1,6 @@
-// Products with weights: one shader for few tokens and one with tiles for many. Both sum in the same order
-// (matmul.glsl), so the bits of a token's results do not depend on the number of tokens.
+// Products with weights: a shader for few tokens and one with tiles for many. Both sum in the same order (matmul.glsl),
+// so the bits of a token's results do not depend on the number of tokens. On cooperative matrices there are two such
+// shaders with an order of their own (cooperative.glsl).
 #include "tessera/gpu/ops/matmul.h"
 
 #include <algorithm>
@@ -40,30 +41,102 @@ GroupShape few_tokens_shape(int64_t n_tokens, int64_t k, int64_t n_lanes) {
   return {at_a_time | rows << 8 | segments << 16, n_teams / segments * rows, at_a_time};
 }
 
-Result<> prepare_product(const StepContext& context, Step& step) {
-  const Product product = product_of(context.graph, context.node);
-  if (product.n_tokens == 0) return {};
-  const TensorSpec& weights = context.spec(0);
-  const bool is_tiled = product.n_at_a_time > kFewTokens && context.n_lanes > kLanes;
-  const GroupShape shape = is_tiled ? GroupShape{0, kTile, kTile}
-                                    : few_tokens_shape(product.n_at_a_time, weights.shape()[0], context.n_lanes);
-  const auto x_strides = static_cast<uint64_t>(product.x_token | product.x_head);
-  const bool wide_x = (step.params.x[1].data | x_strides) % kWideBytes == 0;
-  const bool wide_weights = is_wide(step.params.x[0], weights.dtype);
-  step.shader = !is_tiled ? Shader::matmul : context.cooperates ? Shader::matmul_cooperative : Shader::matmul_tiles;
-  step.variant = shape.variant | (wide_x ? kWideX : 0) | (wide_weights ? kWideWeights : 0);
-  step.format = weights.dtype;
-  const int64_t row_groups = div_ceil(weights.shape()[1], shape.n_rows);
-  const int64_t n_shares = product.shares_tokens ? div_ceil(product.n_tokens, shape.n_tokens) : 1;
+// As in cooperative.glsl and the shaders that include it.
+constexpr int64_t kMatrixSegment = 256, kMatrixRows = 64, kMostTileTokens = 128, kFewRows = 16;
+constexpr int64_t kFewMatrixTokens = 16;
+constexpr uint32_t kAlignedY = 1u << 16;
+
+// f16 lacks the range of f32 and bf16.
+bool uses_matrices(const StepContext& context) {
+  const DType weights = context.spec(0).dtype;
+  return context.matrices.n_lanes != 0 && weights != DType::f32 && weights != DType::bf16;
+}
+
+bool has_many_tokens(const Product& product) { return product.n_at_a_time > kFewMatrixTokens; }
+
+int64_t n_x_rows(const StepContext& context) { return context.spec(1).layout.shape.n_rows(); }
+
+int64_t n_matrix_segments(const StepContext& context) { return div_ceil(context.spec(0).shape()[0], kMatrixSegment); }
+
+void set_product(const Product& product, int64_t row_groups, int64_t n_shares, Step& step) {
   const int64_t values[] = {row_groups,       n_shares,        product.n_matrices,
                             product.n_tokens, product.x_token, product.y_token,
                             product.x_head,   product.y_head,  product.pairs_per_token};
   for (size_t i = 0; i < std::size(values); ++i) step.params.u[i] = count(values[i]);
+}
+
+// Converted x, and an inverse scale per segment.
+size_t product_scratch_bytes(const StepContext& context) {
+  if (!uses_matrices(context) || !has_many_tokens(product_of(context.graph, context.node))) return 0;
+  return to_size(n_x_rows(context) * n_matrix_segments(context)) * (kMatrixSegment * 2 + sizeof(float));
+}
+
+Result<> prepare_conversion(const StepContext& context, Step& step) {
+  step.shader = Shader::matmul_convert;
+  step.params.u[9] = count(n_x_rows(context));
+  return set_groups(step, n_x_rows(context) * n_matrix_segments(context));
+}
+
+// The bits of kVariant that tell how x and weights can be read.
+uint32_t width_of_reads(const Product& product, const Step& step, DType weights) {
+  const auto x_strides = static_cast<uint64_t>(product.x_token | product.x_head);
+  const bool wide_x = (step.params.x[1].data | x_strides) % kWideBytes == 0;
+  return (wide_x ? kWideX : 0) | (is_wide(step.params.x[0], weights) ? kWideWeights : 0);
+}
+
+Result<> prepare_few_on_matrices(const StepContext& context, const Product& product, Step& step) {
+  const TensorSpec& weights = context.spec(0);
+  const int64_t n_tokens = power_of_two(product.n_at_a_time, kFewMatrixTokens);
+  step.shader = context.matrices.is_emulated ? Shader::matmul_cooperative_few_emulated : Shader::matmul_cooperative_few;
+  step.format = weights.dtype;
+  step.variant = context.matrices.n_lanes | count(n_tokens) << 8 | width_of_reads(product, step, weights.dtype);
+  const int64_t row_groups = div_ceil(weights.shape()[1], kFewRows);
+  const int64_t n_shares = product.shares_tokens ? div_ceil(product.n_tokens, n_tokens) : 1;
+  set_product(product, row_groups, n_shares, step);
+  return set_groups(step, row_groups * n_shares * product.n_matrices);
+}
+
+// The second of two dispatches, after the conversion of x.
+Result<> prepare_many_on_matrices(const StepContext& context, Step& step) {
+  const Product product = product_of(context.graph, context.node);
+  const TensorSpec& weights = context.spec(0);
+  const int64_t tile = product.n_at_a_time > kMostTileTokens / 2 ? kMostTileTokens : kMostTileTokens / 2;
+  const bool is_aligned = (step.params.y.data | static_cast<uint64_t>(product.y_token | product.y_head)) % 16 == 0;
+  step.shader = context.matrices.is_emulated ? Shader::matmul_cooperative_emulated : Shader::matmul_cooperative;
+  step.format = weights.dtype;
+  step.variant = context.matrices.n_lanes | count(tile) << 8 | (is_aligned ? kAlignedY : 0) |
+                 width_of_reads(product, step, weights.dtype);
+  const int64_t row_groups = div_ceil(weights.shape()[1], kMatrixRows);
+  const int64_t n_shares = product.shares_tokens ? div_ceil(product.n_tokens, tile) : 1;
+  set_product(product, row_groups, n_shares, step);
+  step.params.u[9] = count(n_x_rows(context));
+  return set_groups(step, row_groups * n_shares * product.n_matrices);
+}
+
+Result<> prepare_product(const StepContext& context, Step& step) {
+  const Product product = product_of(context.graph, context.node);
+  if (product.n_tokens == 0) return {};
+  if (uses_matrices(context))
+    return has_many_tokens(product) ? prepare_conversion(context, step)
+                                    : prepare_few_on_matrices(context, product, step);
+  const TensorSpec& weights = context.spec(0);
+  const bool is_tiled = product.n_at_a_time > kFewTokens && context.n_lanes > kLanes;
+  const GroupShape shape = is_tiled ? GroupShape{0, kTile, kTile}
+                                    : few_tokens_shape(product.n_at_a_time, weights.shape()[0], context.n_lanes);
+  step.shader = is_tiled ? Shader::matmul_tiles : Shader::matmul;
+  step.variant = shape.variant | width_of_reads(product, step, weights.dtype);
+  step.format = weights.dtype;
+  const int64_t row_groups = div_ceil(weights.shape()[1], shape.n_rows);
+  const int64_t n_shares = product.shares_tokens ? div_ceil(product.n_tokens, shape.n_tokens) : 1;
+  set_product(product, row_groups, n_shares, step);
   return set_groups(step, row_groups * n_shares * product.n_matrices);
 }
 
 }  // namespace
 
-const OpKernel kProduct{.supports = supports_product, .prepare = prepare_product};
+const OpKernel kProduct{.supports = supports_product,
+                        .prepare = prepare_product,
+                        .scratch_bytes = product_scratch_bytes,
+                        .prepare_merge = prepare_many_on_matrices};
 
 }  // namespace tessera::vulkan

@@ -52,7 +52,8 @@ Sums zeros() {
 Sums multiply_add(MatrixA a, MatrixB b, Sums s) {
   UNROLL for (uint i = 0; i < n_mine(); ++i) {
     const uint row = my_value(i) / kSide, column = my_value(i) % kSide;
-    UNROLL for (uint j = 0; j < kSide; ++j) s.at[i] = fma(value_of(a, row, j), value_of(b, column, j), s.at[i]);
+    // Mesa's llvmpipe ends all loops of an invocation after 65536 iterations in all.
+    [[unroll]] for (uint j = 0; j < kSide; ++j) s.at[i] = fma(value_of(a, row, j), value_of(b, column, j), s.at[i]);
   }
   return s;
 }

@@ -74,7 +74,7 @@ struct StepContext {
   uint32_t n_lanes;          // invocations of a workgroup of the shaders that both backends have
   Matrices matrices = {};    // vulkan
   bool is_precise = false;   // cuda: activations keep the precision of f32
-  int64_t shared_bytes = 0;  // cuda: most dynamic shared memory of a block
+  int64_t shared_bytes = 0;  // most shared memory of a block; vulkan: 0 if a block of 256 invocations is too large
   bool has_wide = false;     // cuda: matrix units that read both operands from shared memory
 
   const TensorSpec& spec(size_t source) const { return graph[node.sources[source]].spec; }

@@ -157,7 +157,8 @@ StepContext VulkanBackend::context_of(const Graph& graph, std::span<const Tensor
           .node = graph[0],
           .tensors = tensors,
           .n_lanes = device_.context().n_lanes(),
-          .matrices = is_precise_ ? Matrices{} : device_.matrices()};
+          .matrices = is_precise_ ? Matrices{} : device_.matrices(),
+          .shared_bytes = device_.context().shared_bytes()};
 }
 
 Result<std::unique_ptr<GraphPlan>> VulkanBackend::compile(const Graph& graph, std::span<const Tensor> tensors,

@@ -17,6 +17,7 @@ namespace {
 constexpr uint32_t kGpuLanes = 64;
 // The number of invocations that share a row of a product (matmul.glsl).
 constexpr uint32_t kFewestLanes = 8;
+constexpr uint32_t kLargeWorkgroup = 256;  // of attention_tiles.comp
 constexpr size_t kGranule = 16;  // allocations are padded because shaders read whole words
 
 // The features that the shaders require: buffer addresses instead of descriptors, and 64-bit arithmetic on them.
@@ -96,6 +97,9 @@ Result<> Context::read_properties() {
   driver_ = std::string(v12.driverName) + " " + v12.driverInfo;
   type_ = properties.properties.deviceType;
   subgroup_size_ = std::max(v11.subgroupSize, 1u);
+  const VkPhysicalDeviceLimits& limits = properties.properties.limits;
+  if (std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]) >= kLargeWorkgroup)
+    shared_bytes_ = limits.maxComputeSharedMemorySize;
   const auto needed =
       static_cast<VkSubgroupFeatureFlags>(VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT);
   if ((v11.subgroupSupportedOperations & needed) != needed ||

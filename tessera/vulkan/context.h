@@ -69,6 +69,8 @@ class Context {
   uint32_t subgroup_size() const { return subgroup_size_; }
   /// Invocations per workgroup, for all shaders.
   uint32_t n_lanes() const { return n_lanes_; }
+  /// Shared memory of a workgroup of 256 invocations; 0 if the device has no such workgroups.
+  int64_t shared_bytes() const { return shared_bytes_; }
   /// The cooperative matrices with which the device was created.
   const gpu::Matrices& matrices() const { return matrices_; }
   size_t max_allocation() const { return max_allocation_; }
@@ -125,6 +127,7 @@ class Context {
   VkPhysicalDeviceType type_ = VK_PHYSICAL_DEVICE_TYPE_OTHER;
   uint32_t subgroup_size_ = 1, n_lanes_ = 1;
   gpu::Matrices matrices_;
+  int64_t shared_bytes_ = 0;
   size_t max_allocation_ = 0;
   uint32_t device_memory_type_ = 0, host_memory_type_ = 0;
   bool maps_device_memory_ = false, tells_budget_ = false;

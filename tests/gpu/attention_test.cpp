@@ -22,9 +22,14 @@ struct AttentionCase {
 };
 
 // Two sequences with 150 and 70 stored tokens in unordered blocks. The queries are at the end of each, and one is
-// elsewhere. Some stored positions are not valid.
-TestGraph graph_of(const AttentionCase& c) {
-  const int64_t n_stored = 220, n_queries = 5;
+// elsewhere. Some stored positions are not valid. The queries are repeated n_times.
+TestGraph graph_of(const AttentionCase& c, int64_t n_times = 1) {
+  const int64_t n_stored = 220, n_queries = 5 * n_times;
+  const auto repeated = [&]<typename T>(const std::vector<T>& some) {
+    std::vector<T> all;
+    for (int64_t i = 0; i < n_times; ++i) all.insert(all.end(), some.begin(), some.end());
+    return bytes_of(all);
+  };
   std::vector<int32_t> cells;
   const std::vector<int32_t> blocks = {4, 0, 6, -1, 2, 5, -1, -1};  // [4, 2]
   for (int32_t p = 0; p < 150; ++p) cells.push_back(blocks[static_cast<size_t>(p / 64)] * 64 + p % 64);
@@ -54,9 +59,9 @@ TestGraph graph_of(const AttentionCase& c) {
   test.inputs = {{"cells", bytes_of(cells)},
                  {"k_rows", bytes_of(random_values(rng, c.dim * c.n_heads_kv * n_stored))},
                  {"v_rows", bytes_of(random_values(rng, c.dim * c.n_heads_kv * n_stored))},
-                 {"q", bytes_of(random_values(rng, c.dim * c.n_heads * n_queries, 4.0f))},
-                 {"positions", bytes_of<int32_t>({148, 149, 63, 69, 0})},
-                 {"slots", bytes_of<int32_t>({0, 0, 0, 1, 1})},
+                 {"q", repeated(random_values(rng, c.dim * c.n_heads * 5, 4.0f))},
+                 {"positions", repeated(std::vector<int32_t>{148, 149, 63, 69, 0})},
+                 {"slots", repeated(std::vector<int32_t>{0, 0, 0, 1, 1})},
                  {"blocks", bytes_of(blocks)},
                  {"valid", bytes_of(valid)},
                  {"load", bytes_of<int32_t>({0, 447, 128, 6 * 64 + 21})}};
@@ -101,6 +106,30 @@ TEST_F(GpuAttention, NothingSeenGivesZeros) {
   test.inputs["valid"] = bytes_of(std::vector<uint64_t>(8, 0));
   ASSERT_OK_AND_ASSIGN(const TestOutputs got, run_on(*gpu_device(), test));
   for (const float v : values_of<float>(got.outputs.at("y"))) ASSERT_EQ(v, 0.0f);
+}
+
+// With many queries, a workgroup takes several, which belong to two sequences here.
+TEST_F(GpuAttention, ManyQueriesHaveTheBitsOfFew) {
+  const AttentionCase cases[] = {
+      {.name = "plain"},
+      {.name = "window", .params = {.scale = 0.3f, .window = 40}, .dim = 64},
+      {.name = "slopes", .params = {.scale = 0.3f, .max_alibi = 8.0f}, .type = DType::bf16, .dim = 128},
+      {.name = "bias", .params = {.scale = 0.3f, .causal = false}, .type = DType::f32, .has_bias = true},
+      {.name = "cap and sinks", .params = {.scale = 0.3f, .soft_cap = 5.0f}, .type = DType::q8_0, .has_sinks = true,
+       .dim = 256, .n_heads = 4, .n_heads_kv = 4},
+      {.name = "large", .v_type = DType::f32, .dim = 512, .n_heads = 2, .n_heads_kv = 1},
+      {.name = "many heads", .n_heads = 40, .n_heads_kv = 2}};
+  for (const AttentionCase& c : cases) {
+    const Device& device = *gpu_device_of_64_lanes();
+    ASSERT_OK_AND_ASSIGN(const TestOutputs few, run_on(device, graph_of(c)));
+    ASSERT_OK_AND_ASSIGN(const TestOutputs many, run_on(device, graph_of(c, 4)));
+    const auto y = values_of<float>(few.outputs.at("y")), all = values_of<float>(many.outputs.at("y"));
+    ASSERT_EQ(all.size(), 4 * y.size());
+    for (size_t i = 0; i < all.size(); i += y.size())
+      EXPECT_TRUE(same_bytes(y, {all.begin() + static_cast<std::ptrdiff_t>(i),
+                                 all.begin() + static_cast<std::ptrdiff_t>(i + y.size())}))
+          << c.name << ' ' << i / y.size();
+  }
 }
 
 // The bits of a query do not depend on the other queries, or on the number of runs.
@@ -174,6 +203,12 @@ TEST_F(GpuAttention, SplitsOfALongContext) {
     ASSERT_OK_AND_ASSIGN(const TestOutputs expected, run_on(*gpu_device(), whole));
     const auto all = values_of<float>(expected.outputs.at("y"));
     EXPECT_EQ(expected.outputs.at("y"), expected.outputs.at("z")) << c.name;
+    ASSERT_OK_AND_ASSIGN(const TestOutputs tiles, run_on(*gpu_device_of_64_lanes(), whole));
+    ASSERT_OK_AND_ASSIGN(
+        const TestOutputs splits,
+        run_on(*gpu_device_of_64_lanes(), long_graph_of(1, c.params, c.type, c.has_sinks)));
+    const auto tile = values_of<float>(tiles.outputs.at("z")), split = values_of<float>(splits.outputs.at("z"));
+    EXPECT_TRUE(same_bytes(split, {tile.end() - static_cast<std::ptrdiff_t>(split.size()), tile.end()})) << c.name;
     for (const int64_t n_queries : {1, 16}) {
       ASSERT_OK_AND_ASSIGN(const TestOutputs got,
                            run_on(*gpu_device(), long_graph_of(n_queries, c.params, c.type, c.has_sinks)));

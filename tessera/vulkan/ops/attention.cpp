@@ -1,5 +1,6 @@
 // Attention over the paged cache: one workgroup per query head of a token. With few tokens and a long context, the
-// context is split, with one workgroup per split, and a second dispatch merges the partial results.
+// context is split, with one workgroup per split, and a second dispatch merges the partial results. With many tokens, a
+// workgroup takes several queries of a KV head. Each way has the same bits.
 #include "tessera/graph/ops/attention.h"
 #include "tessera/base/index.h"
 
@@ -14,7 +15,7 @@ namespace tessera::vulkan {
 namespace {
 
 constexpr int64_t kReach = kMaxBiasDistance;
-constexpr int64_t kSplitBlocks = 8;      // as in attention.glsl
+constexpr int64_t kSplitBlocks = 4;      // as in attention.glsl
 constexpr int64_t kMaxSplitTokens = 16;  // more tokens occupy the device without splits
 constexpr int64_t kSmallGroup = 8;       // elements that shaders decode at a time
 
@@ -58,6 +59,30 @@ uint32_t variant_of(const StepContext& context, const Step& step) {
          (wide_k ? 8u : 0u) | (wide_v ? 16u : 0u);
 }
 
+// As in attention_tiles.comp: dimensions of a head by queries of a workgroup, which share 256 invocations.
+constexpr int64_t kTileWords = 2048, kMostTileQueries = 16, kFewestTileQueries = 4, kTileSharedBytes = 32768;
+constexpr int64_t kTileLanes = 64;  // of a query
+
+int64_t largest_dim(const StepContext& context) { return std::max(context.spec(1).shape()[0], context.shape()[0]); }
+
+bool is_tiled(const StepContext& context) {
+  const int64_t dims = context.spec(1).shape()[0] | context.shape()[0];
+  return context.shape()[2] > kMaxSplitTokens && context.has(2) && context.n_lanes == kTileLanes &&
+         context.shared_bytes >= kTileSharedBytes && dims % kSmallGroup == 0 &&
+         largest_dim(context) <= kTileWords / kFewestTileQueries;
+}
+
+Result<> set_tiles(const StepContext& context, Step& step) {
+  int64_t n_queries = kMostTileQueries;
+  while (n_queries * largest_dim(context) > kTileWords) n_queries /= 2;
+  const int64_t n_kv_heads = context.spec(1).shape()[2];
+  const int64_t n_groups = div_ceil(context.shape()[2] * context.spec(0).shape()[1] / n_kv_heads, n_queries);
+  step.shader = Shader::attention_tiles;
+  step.variant = count(n_queries) | step.variant << 8;
+  step.params.u[7] = count(n_groups);
+  return set_groups(step, n_groups * n_kv_heads);
+}
+
 Result<> prepare_attention(const StepContext& context, Step& step) {
   const auto& params = std::get<AttentionParams>(context.node.params);
   const int64_t n_heads = context.spec(0).shape()[1], n_splits = n_splits_of(context.graph, context.node);
@@ -79,6 +104,7 @@ Result<> prepare_attention(const StepContext& context, Step& step) {
   if (context.has(8))
     for (int64_t d = -kReach; d <= kReach; ++d)
       step.extra.push_back(count(bias_bucket(d, context.spec(8).shape()[1], params.causal)));
+  if (is_tiled(context)) return set_tiles(context, step);
   return set_groups(step, n_heads * context.shape()[2] * n_parts);
 }
 

@@ -19,8 +19,6 @@
 
 const bool kOneSplit = (kVariant & 1u) != 0u, kVInK = (kVariant & 2u) != 0u, kHasTails = (kVariant & 4u) != 0u;
 const bool kWideK = (kVariant & 8u) != 0u, kWideV = (kVariant & 16u) != 0u;
-const uint kFaultSequence = 3, kFaultPosition = 4, kFaultBlock = 5;
-const int kReach = 128;
 const uint kPerLane = (kBlockTokens + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
 const uint kAtOnce = kPerLane < 4u ? kPerLane : 4u;  // tokens that share one read of the query
 
@@ -31,21 +29,9 @@ shared float query[kMaxDim], total[kMaxDim], scores[kBlockTokens + 1u], tree[kBl
 // The same for all invocations.
 uint head, head_kv, k_dim, v_dim, first, end;
 int position;
+ScoreParams score_params;
 float highest, sum;        // of this split
 uint64_t k_rows, v_rows;   // addresses of the rows of the block and head
-
-float score_of(float s, int distance) {
-  s *= uintBitsToFloat(step.u[0]);
-  const float cap = uintBitsToFloat(step.u[1]);
-  if (cap != 0.0) s = cap * tanh_of(s / cap);
-  const uint n_slopes = step.u[5] != 0u ? step.x[0].ne[1] : 0u;
-  if (n_slopes != 0u) s -= Floats(step.extra).at[head] * float(abs(distance));
-  if (step.x[8].data != 0ul) {
-    const uint bucket = Words(step.extra).at[n_slopes + uint(clamp(distance, -kReach, kReach) + kReach)];
-    s += Floats(step.x[8].data + uint64_t(bucket) * step.x[8].nb[1]).at[head];
-  }
-  return s;
-}
 
 bool is_seen(uint p, uvec2 valid) {
   return p >= first && p < end && ((p & 32u) == 0u ? valid.x >> (p & 31u) & 1u : valid.y >> (p & 31u) & 1u) != 0u;
@@ -86,7 +72,7 @@ float score_block(uint b, uvec2 valid) {
   float most = -kInfinity;
   for (uint t = 0; t < kPerLane; ++t) {
     const uint j = min(lane() + t * n_lanes(), kBlockTokens);  // written by this invocation: no barrier is needed
-    const float s = (seen >> t & 1u) != 0u ? score_of(scores[j], int(b * kBlockTokens + j) - position) : -kInfinity;
+    const float s = (seen >> t & 1u) != 0u ? score_of(score_params, scores[j], int(b * kBlockTokens + j) - position, head) : -kInfinity;
     scores[j] = s;
     most = max(most, isnan(s) ? kInfinity : s);
   }
@@ -183,19 +169,13 @@ void main() {
   position = Ints(step.x[3].data).at[token];
   const int slot = Ints(step.x[4].data).at[token];
   const uint n_max_blocks = step.x[5].ne[0], n_slots = step.x[5].ne[1], n_all = n_max_blocks * kBlockTokens;
-  const bool knows_slot = slot >= 0 && uint(slot) < n_slots, knows_position = position >= 0 && uint(position) < n_all;
-  if (lane() == 0u && !knows_slot) report(kFaultSequence, slot, n_slots);
-  if (lane() == 0u && knows_slot && !knows_position) report(kFaultPosition, position, n_all);
-  first = 0u;
-  end = 0u;  // a token with an invalid slot or position attends to nothing
-  if (knows_slot && knows_position) {
-    const uint window = step.u[3] == 0u ? n_all : min(step.u[3], n_all);
-    end = step.u[2] != 0u ? uint(position) + 1u : min(uint(position) + window, n_all);
-    first = uint(position) + 1u > window ? uint(position) + 1u - window : 0u;
-  }
+  const Range range = range_of(position, slot, n_slots, n_all);
+  first = range.first;
+  end = range.end;
+  score_params = read_score_params();
   Floats q = Floats(row_of(step.x[0], head, token, 0u));
   for (uint i = lane(); i < k_dim; i += n_lanes()) query[i] = q.at[i];
-  const uint safe_slot = knows_slot ? uint(slot) : 0u;
+  const uint safe_slot = slot >= 0 && uint(slot) < n_slots ? uint(slot) : 0u;
   Ints blocks = Ints(row_of(step.x[5], safe_slot, 0u, 0u));
   Words valid = Words(row_of(step.x[6], safe_slot, 0u, 0u));
 

@@ -1,8 +1,52 @@
-// Shared by attention.comp and attention_merge.comp: merging the partial results of a query head over the splits of its
-// sequence, in the order of the splits and with the same operations in both shaders.
+// Shared by the shaders of attention: scores, the positions that a token attends to, and merging the partial results of a
+// query head over the splits of its sequence, in the order of the splits and with the same operations in each shader.
 
 const uint kBlockTokens = 64, kMaxDim = 1024;
-const uint kSplitBlocks = 8;  // blocks per split, as in ops/attention.cpp
+const uint kSplitBlocks = 4;  // blocks per split, as in ops/attention.cpp
+
+const uint kFaultSequence = 3, kFaultPosition = 4, kFaultBlock = 5;
+const int kReach = 128;
+
+/// Parameters of score_of.
+struct ScoreParams {
+  float scale, cap;
+  uint n_slopes;  // 0: none
+  uint64_t extra, bias;
+  uint bias_bytes;
+};
+ScoreParams read_score_params() {
+  return ScoreParams(uintBitsToFloat(step.u[0]), uintBitsToFloat(step.u[1]), step.u[5] != 0u ? step.x[0].ne[1] : 0u,
+                     step.extra, step.x[8].data, step.x[8].nb[1]);
+}
+
+/// The score of a product of query and key.
+float score_of(ScoreParams params, float s, int distance, uint head) {
+  s *= params.scale;
+  if (params.cap != 0.0) s = params.cap * tanh_of(s / params.cap);
+  if (params.n_slopes != 0u) s -= Floats(params.extra).at[head] * float(abs(distance));
+  if (params.bias != 0ul) {
+    const uint bucket = Words(params.extra).at[params.n_slopes + uint(clamp(distance, -kReach, kReach) + kReach)];
+    s += Floats(params.bias + uint64_t(bucket) * params.bias_bytes).at[head];
+  }
+  return s;
+}
+
+/// The positions that a token attends to: none after reporting an invalid slot or position.
+struct Range {
+  uint first, end;
+};
+Range range_of(int position, int slot, uint n_slots, uint n_all) {
+  const bool knows_slot = slot >= 0 && uint(slot) < n_slots, knows_position = position >= 0 && uint(position) < n_all;
+  if (!knows_slot) report(kFaultSequence, slot, n_slots);
+  if (knows_slot && !knows_position) report(kFaultPosition, position, n_all);
+  Range range = Range(0u, 0u);
+  if (knows_slot && knows_position) {
+    const uint window = step.u[3] == 0u ? n_all : min(step.u[3], n_all);
+    range.end = step.u[2] != 0u ? uint(position) + 1u : min(uint(position) + window, n_all);
+    range.first = uint(position) + 1u > window ? uint(position) + 1u - window : 0u;
+  }
+  return range;
+}
 
 /// Factors of the values so far (keep) and of the new part (take), and the state after merging both.
 struct Merge {

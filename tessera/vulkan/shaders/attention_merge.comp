@@ -3,6 +3,7 @@
 // The second pass of attention over splits. A workgroup merges the partial results of a token's query head, which
 // attention.comp (variant 1) wrote to the scratch memory, in the order of the splits. The operands are the same.
 #include "step.glsl"
+#include "math.glsl"
 #include "attention.glsl"
 
 void main() {

@@ -115,8 +115,13 @@ TEST_F(GpuAttention, ManyQueriesHaveTheBitsOfFew) {
       {.name = "window", .params = {.scale = 0.3f, .window = 40}, .dim = 64},
       {.name = "slopes", .params = {.scale = 0.3f, .max_alibi = 8.0f}, .type = DType::bf16, .dim = 128},
       {.name = "bias", .params = {.scale = 0.3f, .causal = false}, .type = DType::f32, .has_bias = true},
-      {.name = "cap and sinks", .params = {.scale = 0.3f, .soft_cap = 5.0f}, .type = DType::q8_0, .has_sinks = true,
-       .dim = 256, .n_heads = 4, .n_heads_kv = 4},
+      {.name = "cap and sinks",
+       .params = {.scale = 0.3f, .soft_cap = 5.0f},
+       .type = DType::q8_0,
+       .has_sinks = true,
+       .dim = 256,
+       .n_heads = 4,
+       .n_heads_kv = 4},
       {.name = "large", .v_type = DType::f32, .dim = 512, .n_heads = 2, .n_heads_kv = 1},
       {.name = "many heads", .n_heads = 40, .n_heads_kv = 2}};
   for (const AttentionCase& c : cases) {
@@ -126,8 +131,8 @@ TEST_F(GpuAttention, ManyQueriesHaveTheBitsOfFew) {
     const auto y = values_of<float>(few.outputs.at("y")), all = values_of<float>(many.outputs.at("y"));
     ASSERT_EQ(all.size(), 4 * y.size());
     for (size_t i = 0; i < all.size(); i += y.size())
-      EXPECT_TRUE(same_bytes(y, {all.begin() + static_cast<std::ptrdiff_t>(i),
-                                 all.begin() + static_cast<std::ptrdiff_t>(i + y.size())}))
+      EXPECT_TRUE(same_bytes(
+          y, {all.begin() + static_cast<std::ptrdiff_t>(i), all.begin() + static_cast<std::ptrdiff_t>(i + y.size())}))
           << c.name << ' ' << i / y.size();
   }
 }
@@ -204,9 +209,8 @@ TEST_F(GpuAttention, SplitsOfALongContext) {
     const auto all = values_of<float>(expected.outputs.at("y"));
     EXPECT_EQ(expected.outputs.at("y"), expected.outputs.at("z")) << c.name;
     ASSERT_OK_AND_ASSIGN(const TestOutputs tiles, run_on(*gpu_device_of_64_lanes(), whole));
-    ASSERT_OK_AND_ASSIGN(
-        const TestOutputs splits,
-        run_on(*gpu_device_of_64_lanes(), long_graph_of(1, c.params, c.type, c.has_sinks)));
+    ASSERT_OK_AND_ASSIGN(const TestOutputs splits,
+                         run_on(*gpu_device_of_64_lanes(), long_graph_of(1, c.params, c.type, c.has_sinks)));
     const auto tile = values_of<float>(tiles.outputs.at("z")), split = values_of<float>(splits.outputs.at("z"));
     EXPECT_TRUE(same_bytes(split, {tile.end() - static_cast<std::ptrdiff_t>(split.size()), tile.end()})) << c.name;
     for (const int64_t n_queries : {1, 16}) {

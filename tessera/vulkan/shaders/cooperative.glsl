@@ -25,10 +25,27 @@ uint n_matrix_segments(uint k) { return (k + kSegmentColumns - 1u) / kSegmentCol
 const uint kPerWord = 4;  // values of an element
 shared f16vec4 pool[kPoolWords];
 
-/// Stores a piece of eight values.
-void store_piece(uint at, float v[8]) {
-  pool[at] = f16vec4(v[0], v[1], v[2], v[3]);
-  pool[at + 1u] = f16vec4(v[4], v[5], v[6], v[7]);
+/// Eight values of f16.
+struct Halves {
+  f16vec4 low, high;
+};
+Halves halves_of(float v[8]) { return Halves(f16vec4(v[0], v[1], v[2], v[3]), f16vec4(v[4], v[5], v[6], v[7])); }
+Halves halves_of_words(uvec4 words) {
+  return Halves(f16vec4(unpackFloat2x16(words.x), unpackFloat2x16(words.y)),
+                f16vec4(unpackFloat2x16(words.z), unpackFloat2x16(words.w)));
+}
+/// The piece from column i of a row of k weights, with zeros after the end of the row.
+Halves weights_as_halves(uint64_t row, uint i, uint k) {
+  if (kFormat == kFormat_f16 && kWideWeights && i + kPiece <= k)
+    return halves_of_words(Quads(row + uint64_t(i) * 2ul).at[0]);
+  float v[8];
+  for (uint j = 0; j < 8u; ++j) v[j] = 0.0;
+  if (i < k) weights_at(row, i, k, v);
+  return halves_of(v);
+}
+void store_piece(uint at, Halves h) {
+  pool[at] = h.low;
+  pool[at + 1u] = h.high;
 }
 
 #ifdef kEmulated

@@ -24,29 +24,41 @@ uint x_index(Part p, uint matrix, uint token) {
   return step.u[6] == 0u ? token : token * step.u[2] + matrix;
 }
 
-void load_weights(Part p, uint chunk, uint k) {
-  for (uint i = lane(); i < kRows * kLanes; i += n_lanes()) {
-    const uint line = i / kLanes, column = chunk * kChunk + i % kLanes * kPiece;
-    float w[8];
-    for (uint j = 0; j < 8u; ++j) w[j] = 0.0;
-    if (column < k) weights_at(p.w + uint64_t(min(line, p.n_rows - 1u)) * step.x[0].nb[1], column, k, w);
-    store_piece(line * kLine + i % kLanes * 2u, w);
+// The pieces that an invocation loads of each chunk: piece lane() % kLanes of lines lane() / kLanes + i * kLineStep.
+const uint kLineStep = kSubgroups * kSubgroupLanes / kLanes;
+const uint kMyWeights = kRows / kLineStep, kMyX = kTokens / kLineStep;
+uint64_t weight_rows[kMyWeights], x_pieces[kMyX];  // addresses; those of x in the first chunk
+Halves next_weights[kMyWeights];
+uvec4 next_x[kMyX];
+uint x_rows;        // rows of x
+uint64_t scratch;
+
+// Addresses are computed once per tile, because invocations read parameters again after each barrier.
+void find_pieces(Part p, uint matrix, uint first, uint n_segments) {
+  for (uint i = 0; i < kMyWeights; ++i)
+    weight_rows[i] = p.w + uint64_t(min(lane() / kLanes + i * kLineStep, p.n_rows - 1u)) * step.x[0].nb[1];
+  for (uint i = 0; i < kMyX; ++i) {
+    const uint row = x_index(p, matrix, min(first + lane() / kLanes + i * kLineStep, p.end - 1u));
+    x_pieces[i] = scratch + (uint64_t(row) * n_segments * kSegmentPieces + lane() % kLanes) * 16ul;
   }
 }
 
-void load_x(Part p, uint matrix, uint first, uint chunk, uint n_segments) {
-  for (uint i = lane(); i < kTokens * kLanes; i += n_lanes()) {
-    const uint line = i / kLanes, row = x_index(p, matrix, min(first + line, p.end - 1u));
-    const uint64_t from = step.scratch + (uint64_t(row) * n_segments * kSegmentPieces + chunk * kLanes + i % kLanes) * 16ul;
-    const uvec4 words = Quads(from).at[0];
-    const uint at = (kRows + line) * kLine + i % kLanes * 2u;
-    pool[at] = f16vec4(unpackFloat2x16(words.x), unpackFloat2x16(words.y));
-    pool[at + 1u] = f16vec4(unpackFloat2x16(words.z), unpackFloat2x16(words.w));
-  }
+/// Begins to load a chunk, while the one before is multiplied.
+void load_pieces(uint chunk, uint k) {
+  const uint column = chunk * kChunk + lane() % kLanes * kPiece;
+  UNROLL for (uint i = 0; i < kMyX; ++i) next_x[i] = Quads(x_pieces[i] + uint64_t(chunk * kLanes * 16u)).at[0];
+  UNROLL for (uint i = 0; i < kMyWeights; ++i) next_weights[i] = weights_as_halves(weight_rows[i], column, k);
+}
+
+void store_pieces() {
+  const uint line = lane() / kLanes, at = lane() % kLanes * 2u;
+  UNROLL for (uint i = 0; i < kMyWeights; ++i) store_piece((line + i * kLineStep) * kLine + at, next_weights[i]);
+  UNROLL for (uint i = 0; i < kMyX; ++i)
+    store_piece((kRows + line + i * kLineStep) * kLine + at, halves_of_words(next_x[i]));
 }
 
 void load_scales(Part p, uint matrix, uint first, uint segment, uint n_segments) {
-  const uint64_t from = step.scratch + uint64_t(step.u[9]) * n_segments * kSegmentPieces * 16ul;
+  const uint64_t from = scratch + uint64_t(x_rows) * n_segments * kSegmentPieces * 16ul;
   for (uint i = lane(); i < kTokens; i += n_lanes()) {
     const uint row = x_index(p, matrix, min(first + i, p.end - 1u));
     scales[i] = Floats(from).at[row * n_segments + segment];
@@ -111,32 +123,38 @@ void main() {
   const Part p = part_of_group(group, kRows);
   const uint matrix = group / step.u[0] / step.u[1];
   const uint k = step.x[0].ne[0], n_segments = n_matrix_segments(k), n_chunks = (k + kChunk - 1u) / kChunk;
+  x_rows = step.u[9];
+  scratch = step.scratch;
   const uint row = gl_SubgroupID / kAcross * kTall * kSide, token = gl_SubgroupID % kAcross * kWide * kSide;
   for (uint first = p.begin + p.share * kTokens; first < p.end; first += step.u[1] * kTokens) {
     UNROLL for (uint r = 0; r < kTall; ++r)
-      UNROLL for (uint t = 0; t < kWide; ++t) totals[r][t] = zeros();
-    for (uint segment = 0; segment < n_segments; ++segment) {
-      UNROLL for (uint r = 0; r < kTall; ++r)
-        UNROLL for (uint t = 0; t < kWide; ++t) sums[r][t] = zeros();
-      const uint begin = segment * kSegmentColumns / kChunk, end = min(n_chunks, begin + kSegmentColumns / kChunk);
-      for (uint chunk = begin; chunk < end; ++chunk) {
-        barrier();
-        load_weights(p, chunk, k);
-        load_x(p, matrix, first, chunk, n_segments);
-        if (chunk == begin) load_scales(p, matrix, first, segment, n_segments);
-        barrier();
-        UNROLL for (uint i = 0; i < kChunk / 4u; i += kSide / 4u) {
-          MatrixA a[kTall];
-          MatrixB b[kWide];
-          UNROLL for (uint r = 0; r < kTall; ++r) a[r] = load_a((row + r * kSide) * kLine + i, kLine);
-          UNROLL for (uint t = 0; t < kWide; ++t) b[t] = load_b((kRows + token + t * kSide) * kLine + i, kLine);
-          UNROLL for (uint r = 0; r < kTall; ++r)
-            UNROLL for (uint t = 0; t < kWide; ++t) sums[r][t] = multiply_add(a[r], b[t], sums[r][t]);
-        }
+      UNROLL for (uint t = 0; t < kWide; ++t) {
+        totals[r][t] = zeros();
+        sums[r][t] = zeros();
       }
+    find_pieces(p, matrix, first, n_segments);
+    load_pieces(0u, k);
+    for (uint chunk = 0; chunk < n_chunks; ++chunk) {
+      const uint in_segment = chunk % (kSegmentColumns / kChunk);
+      barrier();
+      store_pieces();
+      if (in_segment == 0u) load_scales(p, matrix, first, chunk / (kSegmentColumns / kChunk), n_segments);
+      barrier();
+      if (chunk + 1u < n_chunks) load_pieces(chunk + 1u, k);
+      UNROLL for (uint i = 0; i < kChunk / 4u; i += kSide / 4u) {
+        MatrixA a[kTall];
+        MatrixB b[kWide];
+        UNROLL for (uint r = 0; r < kTall; ++r) a[r] = load_a((row + r * kSide) * kLine + i, kLine);
+        UNROLL for (uint t = 0; t < kWide; ++t) b[t] = load_b((kRows + token + t * kSide) * kLine + i, kLine);
+        UNROLL for (uint r = 0; r < kTall; ++r)
+          UNROLL for (uint t = 0; t < kWide; ++t) sums[r][t] = multiply_add(a[r], b[t], sums[r][t]);
+      }
+      if (in_segment + 1u < kSegmentColumns / kChunk && chunk + 1u < n_chunks) continue;
       UNROLL for (uint r = 0; r < kTall; ++r)
-        UNROLL for (uint t = 0; t < kWide; ++t)
+        UNROLL for (uint t = 0; t < kWide; ++t) {
           totals[r][t] = add_scaled(totals[r][t], sums[r][t], token + t * kSide);
+          sums[r][t] = zeros();
+        }
     }
     store_tile(p, first, row, token);
   }

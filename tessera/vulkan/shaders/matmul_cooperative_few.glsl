@@ -31,44 +31,58 @@ void store_sums(uint at, Sums s) {
 #define store_sums(at, s) write_sums(segment_sums[at], s, kRowMajor, kSide, kNonPrivate)
 #endif
 
+// The pieces that an invocation loads: piece me % kPieces of weights of lines me / kPieces + i * kLineStep, of each chunk
+// of columns, and pieces me + i * kSubgroupLanes of x, of the segment.
+const uint kLineStep = kSubgroupLanes / kPieces, kMyWeights = kSide / kLineStep;
+const uint kMyX = kSubgroupLanes < kSegmentPieces ? kSegmentPieces / kSubgroupLanes : 1u;
+uint64_t weight_rows[kMyWeights];
+Halves next_weights[kMyWeights], my_x[kTokens * kMyX];
+
+/// Reads this subgroup's segment of x, with the scale of each token.
+void load_x(uint begin, uint end, uint k) {
+  const uint me = gl_SubgroupInvocationID;
+  UNROLL for (uint t = 0; t < kTokens; ++t) {
+    float v[kMyX][8], highest = 0.0;
+    UNROLL for (uint i = 0; i < kMyX; ++i) {
+      const uint column = begin + (me + i * kSubgroupLanes) * kPiece;
+      for (uint j = 0; j < 8u; ++j) v[i][j] = 0.0;
+      if (column < end) x_at(x[t], column, k, v[i]);
+      for (uint j = 0; j < 8u; ++j) highest = max(highest, abs(v[i][j]));
+    }
+    const uint exponent = exponent_of(subgroupMax(highest));
+    if (me == 0u) segment_scales[gl_SubgroupID * kSide + t] = inverse_scale_of(exponent);
+    UNROLL for (uint i = 0; i < kMyX; ++i) {
+      for (uint j = 0; j < 8u; ++j) v[i][j] *= scale_of(exponent);
+      my_x[t * kMyX + i] = halves_of(v[i]);
+    }
+  }
+}
+
+void load_weights(uint first, uint end) {
+  const uint column = first + gl_SubgroupInvocationID % kPieces * kPiece;
+  UNROLL for (uint i = 0; i < kMyWeights; ++i) next_weights[i] = weights_as_halves(weight_rows[i], column, end);
+}
+
 /// Computes the sums of a segment, which this subgroup leaves in shared memory.
-void multiply_segment(Part p, uint k, uint segment) {
+void multiply_segment(uint k, uint segment) {
   const uint me = gl_SubgroupInvocationID, begin = segment * kSegmentColumns;
   const uint weights = gl_SubgroupID * kSide * kLine, values = (kSubgroups * kSide + gl_SubgroupID * kTokens) * kLine;
   const uint end = min(k, begin + kSegmentColumns);
-  float scales[kTokens];
-  UNROLL for (uint t = 0; t < kTokens; ++t) {
-    float highest = 0.0;
-    for (uint piece = me; piece < kSegmentPieces; piece += kSubgroupLanes) {
-      float v[8];
-      if (begin + piece * kPiece >= end) break;
-      x_at(x[t], begin + piece * kPiece, k, v);
-      for (uint j = 0; j < 8u; ++j) highest = max(highest, abs(v[j]));
-    }
-    const uint exponent = exponent_of(subgroupMax(highest));
-    scales[t] = scale_of(exponent);
-    if (me == 0u) segment_scales[gl_SubgroupID * kSide + t] = inverse_scale_of(exponent);
-  }
+  load_weights(begin, end);
+  load_x(begin, end, k);
   Sums sum = zeros();
   for (uint first = begin; first < end; first += kColumns) {
     subgroupBarrier();
-    for (uint i = me; i < kSide * kPieces; i += kSubgroupLanes) {
-      const uint line = i / kPieces, column = first + i % kPieces * kPiece;
-      float w[8];
-      for (uint j = 0; j < 8u; ++j) w[j] = 0.0;
-      if (column < end) weights_at(p.w + uint64_t(min(line, p.n_rows - 1u)) * step.x[0].nb[1], column, k, w);
-      store_piece(weights + line * kLine + i % kPieces * 2u, w);
+    UNROLL for (uint i = 0; i < kMyWeights; ++i)
+      store_piece(weights + (me / kPieces + i * kLineStep) * kLine + me % kPieces * 2u, next_weights[i]);
+    UNROLL for (uint i = 0; i < kMyX; ++i) {
+      const uint piece = me + i * kSubgroupLanes, chunk = (first - begin) / kColumns;
+      if (piece / kPieces != chunk) continue;
+      UNROLL for (uint t = 0; t < kTokens; ++t)
+        store_piece(values + t * kLine + piece % kPieces * 2u, my_x[t * kMyX + i]);
     }
-    UNROLL for (uint t = 0; t < kTokens; ++t)
-      for (uint i = me; i < kPieces; i += kSubgroupLanes) {
-        const uint column = first + i * kPiece;
-        float v[8];
-        for (uint j = 0; j < 8u; ++j) v[j] = 0.0;
-        if (column < end) x_at(x[t], column, k, v);
-        for (uint j = 0; j < 8u; ++j) v[j] *= scales[t];
-        store_piece(values + t * kLine + i * 2u, v);
-      }
     subgroupBarrier();
+    if (first + kColumns < end) load_weights(first + kColumns, end);
     UNROLL for (uint i = 0; i < kColumns / 4u; i += kSide / 4u)
       sum = multiply_add(load_a(weights + i, kLine), load_b(values + i, kLine), sum);
   }
@@ -81,10 +95,13 @@ void main() {
   const Part p = part_of_group(group, kSide);
   const uint k = step.x[0].ne[0], n_segments = n_matrix_segments(k), n_outputs = kSide * kTokens;
   for (uint first = p.begin + p.share * kTokens; first < p.end; first += step.u[1] * kTokens) {
+    for (uint i = 0; i < kMyWeights; ++i)
+      weight_rows[i] =
+          p.w + uint64_t(min(gl_SubgroupInvocationID / kPieces + i * kLineStep, p.n_rows - 1u)) * step.x[0].nb[1];
     for (uint t = 0; t < kTokens; ++t) x[t] = x_row(p, min(first + t, p.end - 1u));
     for (uint i = 0; i < kPerLane; ++i) totals[i] = 0.0;
     for (uint round = 0; round < n_segments; round += kSubgroups) {
-      if (round + gl_SubgroupID < n_segments) multiply_segment(p, k, round + gl_SubgroupID);
+      if (round + gl_SubgroupID < n_segments) multiply_segment(k, round + gl_SubgroupID);
       barrier();
       for (uint i = 0; i < kPerLane && lane() + i * n_lanes() < n_outputs; ++i) {
         const uint o = lane() + i * n_lanes(), row = o / kTokens, token = o % kTokens;

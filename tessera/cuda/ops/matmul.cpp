@@ -15,7 +15,6 @@ namespace {
 constexpr int64_t kSegment = 256, kStageColumns = 64, kTileRows = 8, kGroupTokens = 8, kPreciseTokens = 16;
 constexpr int64_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 64;  // bytes
 constexpr uint32_t kHalvesThreads = 128;
-constexpr int64_t kWarp = 32;
 // Warps of a block for few tokens. Long rows have enough segments for more of them.
 constexpr int64_t kRowsWarps = 8, kLongRowsWarps = 16;
 constexpr int64_t kFewestWarps = 4;  // a thread for each result of a block
@@ -211,7 +210,7 @@ Result<> prepare_first(const StepContext& context, Step& step) {
     step.params.u[10] = count(halves_bytes(context));
     step.params.u[kStepOrder] = is_wide(context, product, step) ? 1 : 0;
     const int64_t n_segments = div_ceil(context.spec(1).shape()[0], kSegment);
-    const int64_t x_groups = div_ceil(context.spec(1).shape().n_rows() * n_segments, kHalvesThreads / kWarp);
+    const int64_t x_groups = div_ceil<int64_t>(context.spec(1).shape().n_rows() * n_segments, kHalvesThreads / kWarp);
     if (!converts_weights(context, product)) return set_groups(step, x_groups);
     choose(context, step, Shader::matmul_all_halves, Shader::matmul_all_halves_any);
     step.params.u[0] = count(x_groups);

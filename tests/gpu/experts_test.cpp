@@ -41,6 +41,38 @@ TEST_F(GpuExperts, TheBestAreTheCpus) {
   }
 }
 
+// More tokens than a workgroup has, more experts and groups than a warp has lanes, and more slots.
+TEST_F(GpuExperts, ChoicesForManyTokensAreTheCpus) {
+  constexpr int64_t kExperts = 160, kTokens = 183;
+  Rng rng(5);
+  std::vector<float> scores = random_values(rng, kExperts * kTokens);
+  for (size_t i = 0; i < scores.size(); i += 3) scores[i] = 0.25f;
+  for (const auto& [n_groups, n_used] : std::vector<std::pair<int64_t, int64_t>>{{8, 3}, {40, 5}, {160, 70}}) {
+    const TestGraph test{.tensors = {},
+                         .build =
+                             [&, groups = n_groups, used = n_used](GraphBuilder& b, const auto&) {
+                               const Value x = b.input("x", DType::f32, {kExperts, kTokens});
+                               const Value ids = b.top_k(x, used);
+                               b.output(ids, "ids");
+                               b.output(b.top_groups(x, {.n_groups = groups, .n_used = used}), "groups");
+                               b.output(b.expert_weights(x, ids, {.normalize = false, .scale = 1.5f}), "weights");
+                             },
+                         .inputs = {{"x", bytes_of(scores)}}};
+    SCOPED_TRACE(fmt::format("{} of {} groups", n_used, n_groups));
+    expect_same_ids(test, "ids");
+    expect_same_ids(test, "groups");
+    expect_same_ids(test, "weights");
+  }
+  const TestGraph normalized{.tensors = {},
+                             .build =
+                                 [&](GraphBuilder& b, const auto&) {
+                                   const Value x = b.input("x", DType::f32, {kExperts, kTokens});
+                                   b.output(b.expert_weights(x, b.top_k(x, 40), {.normalize = true}), "y");
+                                 },
+                             .inputs = {{"x", bytes_of(scores)}}};
+  expect_as_on_cpu(normalized, 1e-11, "expert_weights");  // the CPU may round a quotient differently
+}
+
 // Routes, and the expert of each row.
 TestGraph routes_of(const std::vector<int32_t>& ids, int64_t n_used, int64_t n_experts) {
   const auto n_tokens = static_cast<int64_t>(ids.size()) / n_used;

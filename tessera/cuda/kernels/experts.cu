@@ -1,7 +1,7 @@
 // The operations of a mixture of experts except products (graph/ops/experts.h defines the layout of routes). Variants:
-//   0 top_k           one warp per token, n_lanes() tokens per block. u[0]: k
-//   1 top_groups      one thread per token. u[0]: groups; u[1]: groups to keep
-//   2 expert_weights  one thread per token. u[0]: 1 to normalize; u[1]: the scale as bits
+//   0 top_k           one warp per token. u[0]: k
+//   1 top_groups      one warp per token. u[0]: groups; u[1]: groups to keep
+//   2 expert_weights  one warp per token. u[0]: 1 to normalize; u[1]: the scale as bits
 //   3 expert_routes   one block of as many threads as there are pairs, if it can. u[0]: experts
 //   4 expert_rows     one block per row in routed order
 //   5 expert_sum      one block per token. u[0]: experts
@@ -13,7 +13,6 @@ namespace {
 
 enum : uint32_t { kTopK, kTopGroups, kExpertWeights, kExpertRoutes, kExpertRows };  // and expert_sum
 
-constexpr uint32_t kMaxGroups = 512;
 constexpr float kMinWeightSum = 6.103515625e-5f;
 
 // NaN is lower than any number.
@@ -52,12 +51,6 @@ __device__ inline void top_k(const Params& step, uint32_t token) {
   }
 }
 
-/// The tokens of a block, a warp per token at a time.
-__device__ inline void top_k_of_block(const Params& step) {
-  const uint32_t begin = group_of(step) * n_lanes(), end = min_of(step.y.ne[1], begin + n_lanes());
-  for (uint32_t token = begin + lane() / kWarp; token < end; token += n_lanes() / kWarp) top_k(step, token);
-}
-
 /// Returns the sum of the two highest scores, or the score if there is only one.
 __device__ inline float best_two(const float* scores, uint32_t n) {
   float first = -infinity(), second = -infinity();
@@ -73,37 +66,47 @@ __device__ inline float best_two(const float* scores, uint32_t n) {
 }
 
 /// Keeps a group if fewer than u[1] groups are better. Better groups have a higher sum, or an equal sum and a lower
-/// index.
+/// index. The lanes of a warp divide the groups, then the experts. Shared memory: the sums of the groups of each warp,
+/// and whether they are kept.
 __device__ inline void top_groups(const Params& step, uint32_t token) {
   const float* scores = floats(row_of(step.x[0], token, 0, 0));
   float* y = floats(row_of(step.y, token, 0, 0));
-  const uint32_t n_groups = step.u[0], size = step.y.ne[0] / n_groups;
-  float sums[kMaxGroups];
-  for (uint32_t g = 0; g < n_groups; ++g) sums[g] = best_two(scores + g * size, size);
-  for (uint32_t g = 0; g < n_groups; ++g) {
+  const uint32_t n = step.y.ne[0], n_groups = step.u[0], size = n / n_groups, in_warp = lane() % kWarp;
+  float* sums = reinterpret_cast<float*>(dynamic_shared()) + lane() / kWarp * n_groups * 2;
+  float* kept = sums + n_groups;
+  for (uint32_t g = in_warp; g < n_groups; g += kWarp) sums[g] = best_two(scores + g * size, size);
+  sync_warp();
+  for (uint32_t g = in_warp; g < n_groups; g += kWarp) {
     uint32_t n_better = 0;
     for (uint32_t other = 0; other < n_groups; ++other)
       if (is_before({sums[other], other}, {sums[g], g})) ++n_better;
-    for (uint32_t i = g * size; i < (g + 1) * size; ++i) y[i] = n_better < step.u[1] ? scores[i] : -infinity();
+    kept[g] = n_better < step.u[1] ? 1.0f : 0.0f;
   }
+  sync_warp();
+  for (uint32_t i = in_warp; i < n; i += kWarp) y[i] = kept[i / size] != 0.0f ? scores[i] : -infinity();
 }
 
+/// The lanes of a warp divide the slots; each adds all weights, in order.
 __device__ inline void expert_weights(const Params& step, uint32_t token) {
   const float* scores = floats(row_of(step.x[0], token, 0, 0));
   const int32_t* ids = ints(row_of(step.x[1], token, 0, 0));
   float* y = floats(row_of(step.y, token, 0, 0));
-  const uint32_t n = step.x[0].ne[0], n_used = step.y.ne[0];
+  const uint32_t n = step.x[0].ne[0], n_used = step.y.ne[0], in_warp = lane() % kWarp;
   float sum = 0;
-  for (uint32_t slot = 0; slot < n_used; ++slot) {
-    const int32_t id = ids[slot];
-    const bool exists = id >= 0 && static_cast<uint32_t>(id) < n;
-    if (!exists) report(step, kFaultExpert, id, n);
-    const float weight = exists ? scores[id] : 0.0f;
-    y[slot] = weight;
-    sum += weight;
+  for (uint32_t first = 0; first < n_used; first += kWarp) {
+    const uint32_t slot = first + in_warp;
+    float weight = 0;
+    if (slot < n_used) {
+      const int32_t id = ids[slot];
+      const bool exists = id >= 0 && static_cast<uint32_t>(id) < n;
+      if (!exists) report(step, kFaultExpert, id, n);
+      weight = exists ? scores[id] : 0.0f;
+      y[slot] = weight;
+    }
+    for (uint32_t i = 0; i < min_of(kWarp, n_used - first); ++i) sum += shuffle(weight, i);
   }
   const float divisor = step.u[0] != 0 ? (sum < kMinWeightSum ? kMinWeightSum : sum) : 1.0f;
-  for (uint32_t slot = 0; slot < n_used; ++slot) y[slot] = y[slot] / divisor * float_of(step.u[1]);
+  for (uint32_t slot = in_warp; slot < n_used; slot += kWarp) y[slot] = y[slot] / divisor * float_of(step.u[1]);
 }
 
 /// The experts whose pairs are counted at a time (cuda/kernels.h has the same). Shared memory: a counter of each of
@@ -266,16 +269,16 @@ __device__ inline void expert_sum(const Params& step, uint32_t token) {
 TESSERA_KERNEL(experts, 1024) {
   allow_next();
   wait_for_previous();
-  const uint32_t group = group_of(step), thread = group * n_lanes() + lane();
-  if (group >= step.n_groups) return;
+  const uint32_t group = group_of(step), token = group * (n_lanes() / kWarp) + lane() / kWarp;
   switch (step.variant) {
     case kTopK:
-      return top_k_of_block(step);
+      if (token < step.y.ne[1]) top_k(step, token);
+      return;
     case kTopGroups:
-      if (thread < step.y.ne[1]) top_groups(step, thread);
+      if (token < step.y.ne[1]) top_groups(step, token);
       return;
     case kExpertWeights:
-      if (thread < step.y.ne[1]) expert_weights(step, thread);
+      if (token < step.y.ne[1]) expert_weights(step, token);
       return;
     case kExpertRoutes:
       return expert_routes(step);

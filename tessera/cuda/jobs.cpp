@@ -46,6 +46,7 @@ uint32_t threads_of(const Step& step) {
     const uint32_t n_pairs = step.params.x[0].ne[0] * step.params.x[0].ne[1];
     return std::bit_ceil(std::clamp(n_pairs, kDefaultThreads, kMostRoutesThreads));
   }
+  if (step.node->op == Op::expert_sum) return kSumThreads;
   if (step.shader != Shader::norm) return kDefaultThreads;
   const uint32_t n = step.params.x[0].ne[0];
   return n <= 8 * kNormThreads ? kNormThreads : n <= 16 * kNormThreads ? 2 * kNormThreads : 4 * kNormThreads;

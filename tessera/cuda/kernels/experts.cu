@@ -251,17 +251,34 @@ __device__ inline void expert_rows(const Params& step, uint32_t row) {
   for (uint32_t i = lane(); i < step.y.ne[0]; i += n_lanes()) y[i] = from[i];
 }
 
-__device__ inline void expert_sum(const Params& step, uint32_t token) {
+/// Adjacent elements that a thread reads at a time.
+template <uint32_t kCount>
+struct alignas(sizeof(float) * kCount) Elements {
+  float v[kCount];
+};
+
+template <uint32_t kCount>
+__device__ inline void sum_rows(const Params& step, uint32_t token) {
   const uint32_t n_used = step.x[1].ne[0], n_pairs = n_used * step.x[1].ne[1];
   const float* weights = floats(row_of(step.x[1], token, 0, 0));
-  float* y = floats(row_of(step.y, token, 0, 0));
   const uint32_t* rows = words(step.x[2].data) + step.u[0] + 1 + n_pairs + token * n_used;
-  for (uint32_t i = lane(); i < step.y.ne[0]; i += n_lanes()) {
-    float sum = 0;
-    for (uint32_t slot = 0; slot < n_used; ++slot)
-      sum = fmaf(weights[slot], floats(row_of(step.x[0], rows[slot], 0, 0))[i], sum);
+  auto* y = at<Elements<kCount>>(row_of(step.y, token, 0, 0));
+  for (uint32_t i = lane(); i < step.y.ne[0] / kCount; i += n_lanes()) {
+    Elements<kCount> sum = {};
+#pragma unroll 4
+    for (uint32_t slot = 0; slot < n_used; ++slot) {
+      const auto x = at<const Elements<kCount>>(row_of(step.x[0], rows[slot], 0, 0))[i];
+      for (uint32_t e = 0; e < kCount; ++e) sum.v[e] = fmaf(weights[slot], x.v[e], sum.v[e]);
+    }
     y[i] = sum;
   }
+}
+
+__device__ inline void expert_sum(const Params& step, uint32_t token) {
+  if (step.y.ne[0] % 4 == 0 && is_wide(step.x[0].data | step.x[0].nb[1] | step.y.data | step.y.nb[1]))
+    sum_rows<4>(step, token);
+  else
+    sum_rows<1>(step, token);
 }
 
 }  // namespace

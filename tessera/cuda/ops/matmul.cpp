@@ -13,7 +13,7 @@ namespace {
 
 // As in kernels/matmul.cuh, matmul.cu and matmul_panels.cu.
 constexpr int64_t kSegment = 256, kStageColumns = 64, kTileRows = 8, kGroupTokens = 8, kPreciseTokens = 16;
-constexpr int64_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 64;  // bytes
+constexpr int64_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 16;  // bytes
 constexpr uint32_t kHalvesThreads = 128;
 // Warps of a block for few tokens. Long rows have enough segments for more of them.
 constexpr int64_t kRowsWarps = 8, kLongRowsWarps = 16;
@@ -158,6 +158,12 @@ Result<> set_product(const StepContext& context, const Product& product, int64_t
   return set_groups(step, row_groups * n_shares * product.n_matrices);
 }
 
+// Whether products in the precision of f32 copy weights to shared memory: floats in whole pieces of 32 bytes.
+bool copies_floats(const StepContext& context, const Step& step) {
+  return context.spec(0).dtype == DType::f32 && gpu::is_wide(step.params.x[0], DType::f32) &&
+         step.params.x[0].ne[0] % 8 == 0;
+}
+
 // The blocks of products of few tokens (kernels/matmul.cu).
 struct RowsShape {
   int64_t n_warps;
@@ -186,9 +192,18 @@ RowsShape rows_shape(const StepContext& context, const Product& product, const S
       .activation_stride = precise ? kFloatsStride : kHalvesStride,
       .n_segments = kSegments,
       .segment_bytes = is_staged ? kTileRows * decoder->room : 0};
-  // Results do not depend on these two.
-  if (shape.shared_bytes() > context.shared_bytes) shape.n_segments = 1;
-  while (shape.shared_bytes() > context.shared_bytes && shape.n_warps > kFewestWarps) shape.n_warps /= 2;
+  if (precise) {
+    shape.n_segments = copies_floats(context, step) ? 1 : 0;
+    shape.segment_bytes = kTileRows * kFloatsStride;
+  }
+  // Results do not depend on what follows.
+  const auto shrink_to = [&](int64_t n_warps) {
+    while (shape.shared_bytes() > context.shared_bytes && shape.n_warps > n_warps) shape.n_warps /= 2;
+  };
+  if (shape.shared_bytes() > context.shared_bytes && !precise) shape.n_segments = 1;
+  shrink_to(kRowsWarps);
+  if (shape.shared_bytes() > context.shared_bytes && precise) shape.n_segments = 0;
+  shrink_to(kFewestWarps);
   return shape;
 }
 
@@ -229,7 +244,7 @@ Result<> prepare_first(const StepContext& context, Step& step) {
   step.variant = count(shape.n_room_tokens | shape.n_segments << 8 | plain << 16);
   step.shared_bytes = static_cast<uint32_t>(shape.shared_bytes());
   TESSERA_TRY(set_product(context, product, shape.n_rows, shape.n_tokens, step));
-  const bool is_small = shape.n_warps <= kRowsWarps && shape.segment_bytes != 0;
+  const bool is_small = !is_precise(context) && shape.n_warps <= kRowsWarps && shape.segment_bytes != 0;
   step.params.n_groups = std::min(step.params.n_groups, is_small ? kMostSmallRowsBlocks : kMostRowsBlocks);
   return {};
 }

@@ -157,6 +157,8 @@ __device__ inline uint32_t shuffle(uint32_t v, uint32_t from) { return __shfl_sy
 
 /// The lanes of the warp that have the same value, as bits.
 __device__ inline uint32_t match(uint32_t v) { return __match_any_sync(0xffffffffu, v); }
+/// The lanes of the warp for which it is true, as bits.
+__device__ inline uint32_t ballot(bool is_true) { return __ballot_sync(0xffffffffu, is_true); }
 
 __device__ inline uint32_t bits_of(float v) { return __float_as_uint(v); }
 __device__ inline float float_of(uint32_t v) { return __uint_as_float(v); }

@@ -43,10 +43,12 @@ struct Rows {
 // step.variant: the tokens whose activations have room in shared memory; the segments of a warp whose weights do, from
 // bit 8 on; in bit 16, whether the product is plain: one matrix, no routes, at most eight tokens, whole segments, and
 // rows of x at multiples of 16 bytes; in bit 17, whether it is gated: x[2] is a second matrix of the same shape, and
-// the result is silu(x[0] x) * (x[2] x), or with gelu if u[7] is 1. Only plain products are gated.
+// the result is silu(x[0] x) * (x[2] x), or with gelu if u[7] is 1. Only plain products are gated. In bit 18, whether
+// all segments are whole.
 __device__ inline uint32_t room_tokens(const Params& step) { return step.variant & 255; }
 __device__ inline uint32_t room_segments(const Params& step) { return step.variant >> 8 & 255; }
 __device__ inline bool is_plain(const Params& step) { return (step.variant >> 16 & 1) != 0; }
+__device__ inline bool is_whole(const Params& step) { return (step.variant >> 18 & 1) != 0; }
 __device__ inline uint32_t n_matrices(const Params& step) { return 1 + (step.variant >> 17 & 1); }
 
 /// Rows from `first` on, of which the last is n_rows - 1.
@@ -195,31 +197,42 @@ __device__ inline void multiply_plain_rows(const Params& step, Sum& sum) {
   }
 }
 
-/// The same for all products: several matrices, routes, any number of tokens and columns.
-template <class Sum>
+/// The group of rows of a block's part of the product. Of experts, only the groups of those with tokens are numbered.
+constexpr uint32_t kNoGroup = 0xffffffffu;
+__device__ inline uint32_t group_with_tokens(const Params& step, uint32_t part) {
+  const uint32_t in_matrix = step.u[0] * step.u[1];
+  if (step.x[2].data == 0) return part < in_matrix * step.u[2] ? part : kNoGroup;
+  const uint32_t n = part / in_matrix;
+  if (n >= min_of(step.u[2], step.u[3])) return kNoGroup;  // no more experts than pairs have tokens
+  const uint32_t matrix = used_matrix(step, n);
+  return matrix < step.u[2] ? part + (matrix - n) * in_matrix : kNoGroup;
+}
+
+/// The same for all products: several matrices, routes, any number of tokens and columns. kIsWhole: all segments are.
+template <bool kIsWhole, class Sum>
 __device__ inline void multiply_rows(const Params& step, Sum& sum) {
   const uint32_t n_segments = n_segments_of(step.x[0].ne[0]);
   const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp, in_warp = lane() % kWarp;
-  const uint32_t n_parts = step.u[0] * step.u[1] * step.u[2];
   auto* sums = reinterpret_cast<SegmentSums<Sum>*>(dynamic_shared());
   set_rooms(step, sum);
   const auto load = [&](const Part& p, uint32_t segment) {
-    if (segment < n_segments) sum.template load<false>(step, rows_of<Sum>(step, p), segment);
+    if (segment < n_segments) sum.template load<kIsWhole>(step, rows_of<Sum>(step, p), segment);
   };
-
+  const bool has_routes = step.x[2].data != 0, is_early = step.u[9] != 0 && !has_routes;
   uint32_t part = group_of(step), turn = 0;
-  Part p = part_of_group(step, part, kGroupRows<Sum>);
-  const bool is_early = step.u[9] != 0;
-  if (is_early) load(p, warp);
+  if (is_early) load(part_of_group(step, part, kGroupRows<Sum>), warp);
   wait_for_previous();
   allow_next();
+  const uint32_t group = group_with_tokens(step, part);
+  if (group == kNoGroup) return;
+  Part p = part_of_group(step, group, kGroupRows<Sum>);
   if (!is_early) load(p, warp);
   uint32_t known_matrix = ~0u, known_first = ~0u;  // whose activations are in shared memory
   float scale = 0;
   while (true) {
     read_routes(step, p);
-    const uint32_t next_part = part + step.n_groups;
-    const bool has_next = next_part < n_parts;
+    part += step.n_groups;
+    uint32_t next = kNoGroup;
     const uint32_t stride = step.u[1] * Sum::kTokens;
     bool is_used = false;
     for (uint32_t first = p.begin + p.share * Sum::kTokens; first < p.end; first += stride) {
@@ -240,12 +253,13 @@ __device__ inline void multiply_rows(const Params& step, Sum& sum) {
             sync_warp();
           }
           float c[Sum::kTiles][4] = {};
-          sum.template multiply<false>(step, rows_of<Sum>(step, p), n_tokens, segment, c);
+          sum.template multiply<kIsWhole>(step, rows_of<Sum>(step, p), n_tokens, segment, c);
           put_sums<Sum>(round[warp], c, scale);
         }
         const bool is_last = begin + n_warps >= n_segments, is_of_next = is_last && first + stride >= p.end;
-        if (!is_of_next || has_next)
-          load(is_of_next ? part_of_group(step, next_part, kGroupRows<Sum>) : p, is_last ? warp : segment + n_warps);
+        if (is_of_next) next = group_with_tokens(step, part);
+        if (!is_of_next || next != kNoGroup)
+          load(is_of_next ? part_of_group(step, next, kGroupRows<Sum>) : p, is_last ? warp : segment + n_warps);
         sync_group();
         if (lane() < kGroupRows<Sum> * n_tokens) add_sums<Sum>(round, min_of(n_warps, n_segments - begin), total);
       }
@@ -254,13 +268,13 @@ __device__ inline void multiply_rows(const Params& step, Sum& sum) {
       const uint32_t row = lane() % kGroupRows<Sum>, token = lane() / kGroupRows<Sum>;
       if (row < p.n_rows && token < n_tokens) y_row(step, p, first + token)[row] = total;
     }
-    if (!has_next) return;
-    part = next_part;
-    p = part_of_group(step, part, kGroupRows<Sum>);
-    if (!is_used) {  // an expert without tokens
+    if (!is_used) {  // a share of an expert with fewer tokens
+      next = group_with_tokens(step, part);
       if (warp < n_segments) sum.drop();
-      load(p, warp);
+      if (next != kNoGroup) load(part_of_group(step, next, kGroupRows<Sum>), warp);
     }
+    if (next == kNoGroup) return;
+    p = part_of_group(step, next, kGroupRows<Sum>);
   }
 }
 
@@ -502,9 +516,9 @@ struct PreciseSum {
   }
 };
 
-TESSERA_KERNEL(matmul_precise, kMostRowsThreads) {
+TESSERA_KERNEL(matmul_precise, kMostRowsThreads, 1) {
   PreciseSum sum;
-  multiply_rows(step, sum);
+  multiply_rows<false>(step, sum);
 }
 
 /// Writes a piece of a row of halves. u[1]: 1 for the order of steps, in which the 16 columns of a step of the matrix
@@ -570,8 +584,10 @@ __device__ inline void convert_both(const Params& step) {
     SumOf<format, alignment, room>::Type sum;                                                       \
     if (is_plain(step))                                                                             \
       multiply_plain_rows(step, sum);                                                               \
+    else if (is_whole(step))                                                                        \
+      multiply_rows<true>(step, sum);                                                               \
     else                                                                                            \
-      multiply_rows(step, sum);                                                                     \
+      multiply_rows<false>(step, sum);                                                              \
   }
 #include "tessera/cuda/decoders.def"
 TESSERA_MATMUL_ROWS(any, kAnyFormat, 1, 0)

@@ -241,11 +241,16 @@ Result<> prepare_first(const StepContext& context, Step& step) {
   const RowsShape shape = rows_shape(context, product, step);
   step.n_threads = static_cast<uint32_t>(shape.n_warps * kWarp);
   const int64_t plain = is_plain(context, product, step) && shape.n_segments == kSegments ? 1 : 0;
-  step.variant = count(shape.n_room_tokens | shape.n_segments << 8 | plain << 16);
+  const int64_t whole = step.params.x[0].ne[0] % kSegment == 0 ? 1 : 0;
+  step.variant = count(shape.n_room_tokens | shape.n_segments << 8 | plain << 16 | whole << 18);
   step.shared_bytes = static_cast<uint32_t>(shape.shared_bytes());
   TESSERA_TRY(set_product(context, product, shape.n_rows, shape.n_tokens, step));
   const bool is_small = !is_precise(context) && shape.n_warps <= kRowsWarps && shape.segment_bytes != 0;
   step.params.n_groups = std::min(step.params.n_groups, is_small ? kMostSmallRowsBlocks : kMostRowsBlocks);
+  if (product.n_tokens < product.n_matrices && context.node.op == Op::mul_mat_experts) {  // some have no tokens
+    const uint32_t in_matrix = step.params.u[0] * step.params.u[1];
+    step.params.n_groups = std::min(step.params.n_groups, in_matrix * count(product.n_tokens));
+  }
   return {};
 }
 

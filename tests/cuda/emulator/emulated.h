@@ -171,6 +171,10 @@ inline uint32_t match(uint32_t v) {
   emulated::sync_warp();
   return lanes;
 }
+inline uint32_t ballot(bool is_true) {
+  const uint32_t same = match(is_true ? 1 : 0);
+  return is_true ? same : ~same;
+}
 
 inline uint32_t compare_and_swap(uint32_t* at, uint32_t expected, uint32_t wanted) {
   const uint32_t before = *at;

@@ -1,5 +1,7 @@
 #include "tessera/cuda/jobs.h"
 
+#include <algorithm>
+#include <bit>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -40,9 +42,27 @@ std::string kernel_name(const Step& step) {
 // Longer rows of norms have more threads, so that each keeps its part in registers.
 uint32_t threads_of(const Step& step) {
   if (step.n_threads != 0) return step.n_threads;
+  if (step.node->op == Op::expert_routes) {
+    const uint32_t n_pairs = step.params.x[0].ne[0] * step.params.x[0].ne[1];
+    return std::bit_ceil(std::clamp(n_pairs, kDefaultThreads, kMostRoutesThreads));
+  }
+  if (step.node->op == Op::expert_sum) return kSumThreads;
   if (step.shader != Shader::norm) return kDefaultThreads;
   const uint32_t n = step.params.x[0].ne[0];
   return n <= 8 * kNormThreads ? kNormThreads : n <= 16 * kNormThreads ? 2 * kNormThreads : 4 * kNormThreads;
+}
+
+// Dynamic shared memory of a block.
+uint32_t shared_bytes_of(const Step& step) {
+  const uint32_t n_warps = threads_of(step) / kWarp;
+  switch (step.node->op) {
+    case Op::expert_routes:
+      return n_warps * std::min(step.params.u[0], kRoutedExperts) * static_cast<uint32_t>(sizeof(uint32_t));
+    case Op::top_groups:
+      return n_warps * step.params.u[0] * 2 * static_cast<uint32_t>(sizeof(float));
+    default:
+      return step.shared_bytes;
+  }
 }
 
 // The groups of a step that one block computes: in some kernels a group is a row that would leave most of a block idle.
@@ -55,6 +75,17 @@ uint32_t groups_per_block(const Step& step) {
       return step.params.x[0].ne[0] <= kShortNorm ? threads_of(step) / kShortNormThreads : 1;
     default:
       return 1;
+  }
+}
+
+uint32_t blocks_of(const Step& step) {
+  switch (step.node->op) {
+    case Op::top_k:
+    case Op::top_groups:
+    case Op::expert_weights:  // a warp per token, where shaders have an invocation
+      return div_ceil(step.params.y.ne[1], threads_of(step) / kWarp);
+    default:
+      return div_ceil(step.params.n_groups, groups_per_block(step));
   }
 }
 
@@ -101,9 +132,9 @@ class Jobs {
                        .variant = step.variant,
                        .format = static_cast<uint32_t>(step.format),
                        .format2 = static_cast<uint32_t>(step.format2)},
-            .n_blocks = div_ceil(step.params.n_groups, groups_per_block(step)),
+            .n_blocks = blocks_of(step),
             .n_threads = threads_of(step),
-            .shared_bytes = step.shared_bytes};
+            .shared_bytes = shared_bytes_of(step)};
     if (step.shader == Shader::norm) job.params.step.u[1] = has_constant_weights_[i] ? 1 : 0;
     return job;
   }

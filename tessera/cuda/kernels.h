@@ -42,6 +42,12 @@ inline constexpr uint32_t kRowLanes = 16;
 /// Norms (kernels/norm.cu): threads of a block, more for long rows, and the elements and threads of a row that does not
 /// have a block of its own.
 inline constexpr uint32_t kNormThreads = 256, kShortNorm = 256, kShortNormThreads = 32;
+/// Threads of a warp.
+inline constexpr uint32_t kWarp = 32;
+/// expert_routes (kernels/experts.cu): the most threads of its block, and the experts whose pairs it counts at a time.
+inline constexpr uint32_t kMostRoutesThreads = 1024, kRoutedExperts = 512;
+/// Threads of a row of expert_sum, of four elements at a time.
+inline constexpr uint32_t kSumThreads = 256;
 /// The parameter of matmul_halves that chooses the order of columns (kernels/matmul.cu).
 inline constexpr size_t kStepOrder = 1;
 /// The first of two operands of norms: if they are there, their sum is computed too.

@@ -4,6 +4,7 @@
 #include <array>
 #include <tuple>
 
+#include "tests/cuda/timed_run.h"
 #include "tests/gpu/formats_testing.h"
 
 namespace tessera {
@@ -99,6 +100,74 @@ TEST_F(CudaProducts, LongRowsAndManyRowsOfFewTokens) {
     }
     ASSERT_OK_AND_ASSIGN(const auto older, product_of(dtype, k, n, matrix.bytes, x, older_device()));
     EXPECT_EQ(older, all) << info(dtype).name;
+  }
+}
+
+// Products of experts for the pairs of token and slot, in the order of pairs.
+Result<std::vector<float>> experts_of(const TestTensor& weights, const std::vector<float>& x,
+                                      const std::vector<int32_t>& ids, int64_t n_used) {
+  const int64_t n_tokens = static_cast<int64_t>(ids.size()) / n_used;
+  const int64_t k = weights.shape[0], n_experts = weights.shape[2];
+  TESSERA_ASSIGN(
+      const TimedRun run,
+      run_timed(
+          BufferUsage::weights, {weights},
+          [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+            const ExpertRoutes routes = b.expert_routes(b.input("ids", DType::i32, {n_used, n_tokens}), n_experts);
+            const Value in = b.input("x", DType::f32, {k, n_tokens});
+            b.output(b.mul_mat_experts(tensors[0], in, routes, ExpertInput::tokens), "y");
+            b.output(routes.value(), "routes");
+          },
+          {{"x", bytes_of(x)}, {"ids", bytes_of(ids)}}));
+  const auto y = values_of<float>(run.outputs.at("y"));
+  const auto routes = values_of<int32_t>(run.outputs.at("routes"));
+  std::vector<float> by_pair;
+  for (size_t pair = 0; pair < ids.size(); ++pair) {
+    const int64_t row = routes[routes.size() - ids.size() + pair], n = weights.shape[1];
+    by_pair.insert(by_pair.end(), y.begin() + row * n, y.begin() + (row + 1) * n);
+  }
+  return by_pair;
+}
+
+// Of many experts, few have tokens: among them the first and the last, and one with more tokens than a block multiplies
+// at a time. Whole segments and others; more groups of rows than blocks; the last token alone, a few tokens, and with
+// five experts enough for tiles.
+TEST_F(CudaProducts, ExpertsOfFewTokensHaveTheBitsOfMany) {
+  Rng rng(8);
+  constexpr int64_t kUsed = 3, kTokens = 19;
+  for (const auto& [dtype, k, n, n_experts] :
+       std::vector<std::tuple<DType, int64_t, int64_t, int64_t>>{{DType::f16, 512, 21, 150},
+                                                                 {DType::f16, 808, 21, 5},
+                                                                 {DType::q8_0, 256, 21, 150},
+                                                                 {DType::q8_0, 288, 1100, 5},
+                                                                 {DType::q4_k, 512, 21, 5},
+                                                                 {DType::iq4_xs, 256, 21, 5},
+                                                                 {DType::f32, 264, 21, 150}}) {
+    const FormatMatrix matrix = random_matrix(dtype, k, n * n_experts, rng);
+    const TestTensor weights{"w", dtype, {k, n, n_experts}, matrix.bytes};
+    const std::vector<float> x = random_values(rng, k * kTokens);
+    std::vector<int32_t> ids;
+    for (int64_t token = 0; token < kTokens; ++token) {
+      ids.push_back(static_cast<int32_t>(n_experts - 1));
+      ids.push_back(static_cast<int32_t>(token % 4));
+      ids.push_back(static_cast<int32_t>(token * 37 % n_experts));
+    }
+    SCOPED_TRACE(fmt::format("{}, {} experts", info(dtype).name, n_experts));
+    ASSERT_OK_AND_ASSIGN(const auto all, experts_of(weights, x, ids, kUsed));
+    std::vector<float> expected;
+    for (size_t pair = 0; pair < ids.size(); ++pair) {
+      const auto token = static_cast<int64_t>(pair) / kUsed;
+      const FormatMatrix one{
+          {}, {matrix.values.begin() + ids[pair] * n * k, matrix.values.begin() + (ids[pair] + 1) * n * k}};
+      const auto y = exact_product(one, k, n, {x.begin() + token * k, x.begin() + (token + 1) * k});
+      expected.insert(expected.end(), y.begin(), y.end());
+    }
+    EXPECT_LE(relative_error(all, expected), 5e-7);
+    for (const int64_t n_some : {1, 3, 9}) {
+      ASSERT_OK_AND_ASSIGN(const auto some, experts_of(weights, {x.end() - n_some * k, x.end()},
+                                                       {ids.end() - n_some * kUsed, ids.end()}, kUsed));
+      EXPECT_TRUE(std::equal(some.begin(), some.end(), all.end() - static_cast<int64_t>(some.size()))) << n_some;
+    }
   }
 }
 

@@ -204,5 +204,18 @@ TEST_F(CudaSmall, RowsOfATableOfAnyLength) {
         {{"d", bytes_of(random_values(rng, n * 3))}, {"s", bytes_of<float>({1.5f, 0.0f, -2.0f})}});
 }
 
+// Rows with and without whole pieces, fewer and more than the threads of a block read at a time.
+TEST_F(CudaSmall, SumsOfExpertsOfAnyLength) {
+  Rng rng(6);
+  const std::vector<int32_t> ids = {2, 0, 1, 1, 2, 0, 0, 1, 2, 2, 1, 0, 1, 2, 0};  // five slots of three tokens
+  for (const int64_t n : {5, 64, 1028, 1030})
+    expect_any_alignment("expert_sum", {n, 15},
+                         [&](GraphBuilder& b, Value x) {
+                           const ExpertRoutes routes = b.expert_routes(b.input("ids", DType::i32, {5, 3}), 3);
+                           return b.expert_sum(x, b.input("w", DType::f32, {5, 3}), routes);
+                         },
+                         {{"ids", bytes_of(ids)}, {"w", bytes_of(random_values(rng, 15))}});
+}
+
 }  // namespace
 }  // namespace tessera

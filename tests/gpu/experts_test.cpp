@@ -41,6 +41,73 @@ TEST_F(GpuExperts, TheBestAreTheCpus) {
   }
 }
 
+// More tokens than a workgroup has, more experts and groups than a warp has lanes, and more slots.
+TEST_F(GpuExperts, ChoicesForManyTokensAreTheCpus) {
+  constexpr int64_t kExperts = 160, kTokens = 183;
+  Rng rng(5);
+  std::vector<float> scores = random_values(rng, kExperts * kTokens);
+  for (size_t i = 0; i < scores.size(); i += 3) scores[i] = 0.25f;
+  for (const auto& [n_groups, n_used] : std::vector<std::pair<int64_t, int64_t>>{{8, 3}, {40, 5}, {160, 70}}) {
+    const TestGraph test{.tensors = {},
+                         .build =
+                             [&, groups = n_groups, used = n_used](GraphBuilder& b, const auto&) {
+                               const Value x = b.input("x", DType::f32, {kExperts, kTokens});
+                               const Value ids = b.top_k(x, used);
+                               b.output(ids, "ids");
+                               b.output(b.top_groups(x, {.n_groups = groups, .n_used = used}), "groups");
+                               b.output(b.expert_weights(x, ids, {.normalize = false, .scale = 1.5f}), "weights");
+                             },
+                         .inputs = {{"x", bytes_of(scores)}}};
+    SCOPED_TRACE(fmt::format("{} of {} groups", n_used, n_groups));
+    expect_same_ids(test, "ids");
+    expect_same_ids(test, "groups");
+    expect_same_ids(test, "weights");
+  }
+  const TestGraph normalized{.tensors = {},
+                             .build =
+                                 [&](GraphBuilder& b, const auto&) {
+                                   const Value x = b.input("x", DType::f32, {kExperts, kTokens});
+                                   b.output(b.expert_weights(x, b.top_k(x, 40), {.normalize = true}), "y");
+                                 },
+                             .inputs = {{"x", bytes_of(scores)}}};
+  expect_as_on_cpu(normalized, 1e-11, "expert_weights");  // the CPU may round a quotient differently
+}
+
+// Routes, and the expert of each row.
+TestGraph routes_of(const std::vector<int32_t>& ids, int64_t n_used, int64_t n_experts) {
+  const auto n_tokens = static_cast<int64_t>(ids.size()) / n_used;
+  std::vector<float> numbers(static_cast<size_t>(n_experts));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
+  return {.tensors = {{"numbers", DType::f32, {1, n_experts}, bytes_of(numbers)}},
+          .build =
+              [=](GraphBuilder& b, const std::vector<Value>& tensors) {
+                const ExpertRoutes routes = b.expert_routes(b.input("ids", DType::i32, {n_used, n_tokens}), n_experts);
+                b.output(routes.value(), "routes");
+                b.output(b.expert_rows(tensors[0], routes), "experts");
+              },
+          .inputs = {{"ids", bytes_of(ids)}}};
+}
+
+// Any number of experts: one, fewer and more than a warp, and more than are counted at a time. Few pairs and many, with
+// experts that have none and one that has many.
+TEST_F(GpuExperts, RoutesAreTheCpus) {
+  Rng rng(4);
+  for (const int64_t n_experts : {1, 7, 64, 512, 1100})
+    for (const int64_t n_tokens : {0, 1, 43, 183, 700}) {
+      const int64_t n_used = n_tokens == 183 ? 8 : 3;
+      std::vector<int32_t> ids;
+      for (int64_t pair = 0; pair < n_used * n_tokens; ++pair) {
+        const auto id = static_cast<int32_t>(rng.next_u32() % static_cast<uint32_t>(n_experts));
+        ids.push_back(pair % 3 == 0 ? static_cast<int32_t>(n_experts - 1)
+                                    : id / 2 * 2 % static_cast<int32_t>(n_experts));
+      }
+      SCOPED_TRACE(fmt::format("{} experts, {} tokens", n_experts, n_tokens));
+      const TestGraph test = routes_of(ids, n_used, n_experts);
+      expect_same_ids(test, "routes");
+      expect_same_ids(test, "experts");
+    }
+}
+
 // Some experts have no tokens, and one has more rows than a workgroup computes at a time.
 TEST_F(GpuExperts, ProductsAndSumsAreTheCpus) {
   constexpr int64_t kIn = 40, kOut = 22, kExperts = 7, kUsed = 3, kTokens = 21;
@@ -115,6 +182,17 @@ TEST_F(GpuExperts, AnExpertThatDoesNotExistFailsTheRun) {
                   },
               .inputs = {{"ids", bytes_of<int32_t>({0, 1, 3, 2})}, {"x", bytes_of(std::vector<float>(16, 1.0f))}}}),
       "expert 3, want 0 to 2");
+}
+
+// The first of several is reported.
+TEST_F(GpuExperts, AnInvalidExpertAmongManyPairsFailsTheRun) {
+  for (const size_t at : {size_t{0}, size_t{700}, size_t{2099}}) {
+    std::vector<int32_t> ids(2100, 2);
+    ids[at] = -1 - static_cast<int32_t>(at);
+    for (size_t i = at + 1; i < ids.size(); i += 77) ids[i] = 5;
+    EXPECT_ERROR(run_on(*gpu_device(), routes_of(ids, 3, 5)),
+                 fmt::format("expert {}, want 0 to 4", -1 - static_cast<int32_t>(at)));
+  }
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ class GpuProductShapes : public GpuTest, public ::testing::WithParamInterface<Pr
 // Rows of floats that can and cannot be read 16 bytes at a time, and formats with and without a wide decoder.
 INSTANTIATE_TEST_SUITE_P(All, GpuProductShapes,
                          ::testing::Values(ProductCase{DType::f32, 203, 11}, ProductCase{DType::f32, 2604, 37},
+                                           ProductCase{DType::f32, 1096, 16}, ProductCase{DType::f32, 4360, 9},
                                            ProductCase{DType::f16, 1030, 33}, ProductCase{DType::bf16, 1088, 70},
                                            ProductCase{DType::q8_0, 3104, 41}, ProductCase{DType::q4_k, 2304, 35},
                                            ProductCase{DType::iq3_xxs, 1280, 65}),

@@ -155,6 +155,11 @@ __device__ inline uint32_t shuffle_xor(uint32_t v, uint32_t mask) { return __shf
 __device__ inline float shuffle(float v, uint32_t from) { return __shfl_sync(0xffffffffu, v, from); }
 __device__ inline uint32_t shuffle(uint32_t v, uint32_t from) { return __shfl_sync(0xffffffffu, v, from); }
 
+/// The lanes of the warp that have the same value, as bits.
+__device__ inline uint32_t match(uint32_t v) { return __match_any_sync(0xffffffffu, v); }
+/// The lanes of the warp for which it is true, as bits.
+__device__ inline uint32_t ballot(bool is_true) { return __ballot_sync(0xffffffffu, is_true); }
+
 __device__ inline uint32_t bits_of(float v) { return __float_as_uint(v); }
 __device__ inline float float_of(uint32_t v) { return __uint_as_float(v); }
 __device__ inline uint32_t count_bits(uint32_t v) { return __popc(v); }

@@ -1,8 +1,8 @@
 // The operations of a mixture of experts except products (graph/ops/experts.h defines the layout of routes). Variants:
-//   0 top_k           one warp per token, n_lanes() tokens per block. u[0]: k
-//   1 top_groups      one thread per token. u[0]: groups; u[1]: groups to keep
-//   2 expert_weights  one thread per token. u[0]: 1 to normalize; u[1]: the scale as bits
-//   3 expert_routes   one block: a counting sort. u[0]: experts
+//   0 top_k           one warp per token. u[0]: k
+//   1 top_groups      one warp per token. u[0]: groups; u[1]: groups to keep
+//   2 expert_weights  one warp per token. u[0]: 1 to normalize; u[1]: the scale as bits
+//   3 expert_routes   one block of as many threads as there are pairs, if it can. u[0]: experts
 //   4 expert_rows     one block per row in routed order
 //   5 expert_sum      one block per token. u[0]: experts
 #include "tessera/cuda/kernels/math.cuh"
@@ -13,7 +13,6 @@ namespace {
 
 enum : uint32_t { kTopK, kTopGroups, kExpertWeights, kExpertRoutes, kExpertRows };  // and expert_sum
 
-constexpr uint32_t kMaxGroups = 512;
 constexpr float kMinWeightSum = 6.103515625e-5f;
 
 // NaN is lower than any number.
@@ -52,12 +51,6 @@ __device__ inline void top_k(const Params& step, uint32_t token) {
   }
 }
 
-/// The tokens of a block, a warp per token at a time.
-__device__ inline void top_k_of_block(const Params& step) {
-  const uint32_t begin = group_of(step) * n_lanes(), end = min_of(step.y.ne[1], begin + n_lanes());
-  for (uint32_t token = begin + lane() / kWarp; token < end; token += n_lanes() / kWarp) top_k(step, token);
-}
-
 /// Returns the sum of the two highest scores, or the score if there is only one.
 __device__ inline float best_two(const float* scores, uint32_t n) {
   float first = -infinity(), second = -infinity();
@@ -73,66 +66,173 @@ __device__ inline float best_two(const float* scores, uint32_t n) {
 }
 
 /// Keeps a group if fewer than u[1] groups are better. Better groups have a higher sum, or an equal sum and a lower
-/// index.
+/// index. The lanes of a warp divide the groups, then the experts. Shared memory: the sums of the groups of each warp,
+/// and whether they are kept.
 __device__ inline void top_groups(const Params& step, uint32_t token) {
   const float* scores = floats(row_of(step.x[0], token, 0, 0));
   float* y = floats(row_of(step.y, token, 0, 0));
-  const uint32_t n_groups = step.u[0], size = step.y.ne[0] / n_groups;
-  float sums[kMaxGroups];
-  for (uint32_t g = 0; g < n_groups; ++g) sums[g] = best_two(scores + g * size, size);
-  for (uint32_t g = 0; g < n_groups; ++g) {
+  const uint32_t n = step.y.ne[0], n_groups = step.u[0], size = n / n_groups, in_warp = lane() % kWarp;
+  float* sums = reinterpret_cast<float*>(dynamic_shared()) + lane() / kWarp * n_groups * 2;
+  float* kept = sums + n_groups;
+  for (uint32_t g = in_warp; g < n_groups; g += kWarp) sums[g] = best_two(scores + g * size, size);
+  sync_warp();
+  for (uint32_t g = in_warp; g < n_groups; g += kWarp) {
     uint32_t n_better = 0;
     for (uint32_t other = 0; other < n_groups; ++other)
       if (is_before({sums[other], other}, {sums[g], g})) ++n_better;
-    for (uint32_t i = g * size; i < (g + 1) * size; ++i) y[i] = n_better < step.u[1] ? scores[i] : -infinity();
+    kept[g] = n_better < step.u[1] ? 1.0f : 0.0f;
   }
+  sync_warp();
+  for (uint32_t i = in_warp; i < n; i += kWarp) y[i] = kept[i / size] != 0.0f ? scores[i] : -infinity();
 }
 
+/// The lanes of a warp divide the slots; each adds all weights, in order.
 __device__ inline void expert_weights(const Params& step, uint32_t token) {
   const float* scores = floats(row_of(step.x[0], token, 0, 0));
   const int32_t* ids = ints(row_of(step.x[1], token, 0, 0));
   float* y = floats(row_of(step.y, token, 0, 0));
-  const uint32_t n = step.x[0].ne[0], n_used = step.y.ne[0];
+  const uint32_t n = step.x[0].ne[0], n_used = step.y.ne[0], in_warp = lane() % kWarp;
   float sum = 0;
-  for (uint32_t slot = 0; slot < n_used; ++slot) {
-    const int32_t id = ids[slot];
-    const bool exists = id >= 0 && static_cast<uint32_t>(id) < n;
-    if (!exists) report(step, kFaultExpert, id, n);
-    const float weight = exists ? scores[id] : 0.0f;
-    y[slot] = weight;
-    sum += weight;
+  for (uint32_t first = 0; first < n_used; first += kWarp) {
+    const uint32_t slot = first + in_warp;
+    float weight = 0;
+    if (slot < n_used) {
+      const int32_t id = ids[slot];
+      const bool exists = id >= 0 && static_cast<uint32_t>(id) < n;
+      if (!exists) report(step, kFaultExpert, id, n);
+      weight = exists ? scores[id] : 0.0f;
+      y[slot] = weight;
+    }
+    for (uint32_t i = 0; i < min_of(kWarp, n_used - first); ++i) sum += shuffle(weight, i);
   }
   const float divisor = step.u[0] != 0 ? (sum < kMinWeightSum ? kMinWeightSum : sum) : 1.0f;
-  for (uint32_t slot = 0; slot < n_used; ++slot) y[slot] = y[slot] / divisor * float_of(step.u[1]);
+  for (uint32_t slot = in_warp; slot < n_used; slot += kWarp) y[slot] = y[slot] / divisor * float_of(step.u[1]);
 }
 
-/// Returns the expert of a pair. An invalid id fails the run and is replaced by 0, so that readers of the routes need
-/// no checks.
-__device__ inline uint32_t expert_of(const Params& step, const int32_t* ids, uint32_t pair) {
-  const int32_t id = ids[pair];
-  if (id >= 0 && static_cast<uint32_t>(id) < step.u[0]) return static_cast<uint32_t>(id);
-  if (lane() == 0) report(step, kFaultExpert, id, step.u[0]);
-  return 0;
+/// The experts whose pairs are counted at a time (cuda/kernels.h has the same). Shared memory: a counter of each of
+/// them for each warp.
+constexpr uint32_t kRoutedExperts = 512, kTiles = kRoutedExperts / kWarp;
+constexpr uint32_t kNoExpert = 0xffffffffu;
+/// Pairs whose experts a lane reads before it uses the first.
+constexpr uint32_t kPairsAhead = 4;
+
+/// The part of the pairs that a warp sorts: adjacent ones, so that the order of warps is the order of pairs.
+struct PairRange {
+  uint32_t begin, end;
+};
+__device__ inline PairRange pairs_of_warp(uint32_t n_pairs) {
+  const uint32_t n_warps = n_lanes() / kWarp, in_each = (n_pairs + n_warps - 1) / n_warps;
+  const uint32_t size = (in_each + kWarp - 1) / kWarp * kWarp, begin = min_of(n_pairs, lane() / kWarp * size);
+  return {begin, begin + min_of(size, n_pairs - begin)};
 }
 
-/// A thread finds the rows of an expert: they begin after the pairs of lower experts and are in the order of pairs. So
-/// threads share no counters, and the result does not depend on their order.
+/// Calls use(pair, expert) for the pairs of this warp, in order. All lanes take part: those without a pair have
+/// kNoExpert. An invalid id counts as expert 0, so that readers of the routes need no checks. Returns whether this lane
+/// found one.
+template <class Use>
+__device__ inline bool for_each_pair(const int32_t* ids, uint32_t n_experts, const PairRange& range, Use use) {
+  bool is_invalid = false;
+  for (uint32_t first = range.begin; first < range.end; first += kPairsAhead * kWarp) {
+    uint32_t experts[kPairsAhead];
+#pragma unroll
+    for (uint32_t i = 0; i < kPairsAhead; ++i) {
+      const uint32_t pair = first + i * kWarp + lane() % kWarp;
+      experts[i] = pair < range.end ? static_cast<uint32_t>(ids[pair]) : kNoExpert;
+      if (pair < range.end && experts[i] >= n_experts) {
+        experts[i] = 0;
+        is_invalid = true;
+      }
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kPairsAhead; ++i)
+      if (first + i * kWarp < range.end) use(first + i * kWarp + lane() % kWarp, experts[i]);
+  }
+  return is_invalid;
+}
+
+/// Reports the first invalid id, whichever warp found one first.
+__device__ inline void report_first_invalid(const Params& step, const int32_t* ids) {
+  uint32_t pair = 0;
+  while (static_cast<uint32_t>(ids[pair]) < step.u[0]) ++pair;
+  report(step, kFaultExpert, ids[pair], step.u[0]);
+}
+
+/// The sum over the lanes of the warp up to this one.
+__device__ inline uint32_t sum_up_to_lane(uint32_t v) {
+  const uint32_t in_warp = lane() % kWarp;
+  for (uint32_t distance = 1; distance < kWarp; distance *= 2) {
+    const uint32_t before = shuffle(v, (in_warp - distance) % kWarp);
+    if (in_warp >= distance) v += before;
+  }
+  return v;
+}
+
+/// A counting sort. Each warp counts its pairs by expert. The rows of an expert begin after those of lower experts, and
+/// those of a warp after those of lower warps; within a warp, pairs keep their order. So the result does not depend on
+/// the order in which warps run.
 __device__ inline void expert_routes(const Params& step) {
+  __shared__ uint32_t first_rows[kRoutedExperts], tile_sums[kTiles], is_invalid;
   const uint32_t n_experts = step.u[0], n_pairs = step.x[0].ne[0] * step.x[0].ne[1];
+  const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp, in_warp = lane() % kWarp;
   const int32_t* ids = ints(step.x[0].data);
   int32_t* begins = ints(step.y.data);
   int32_t *pairs = begins + n_experts + 1, *rows = pairs + n_pairs;
-  for (uint32_t expert = lane(); expert <= n_experts; expert += n_lanes()) {
-    uint32_t row = 0;
-    for (uint32_t pair = 0; pair < n_pairs; ++pair) row += expert_of(step, ids, pair) < expert ? 1 : 0;
-    begins[expert] = static_cast<int32_t>(row);
-    for (uint32_t pair = 0; pair < n_pairs; ++pair)
-      if (expert_of(step, ids, pair) == expert) {
+  auto* counters = reinterpret_cast<uint32_t*>(dynamic_shared());
+  const PairRange range = pairs_of_warp(n_pairs);
+  if (lane() == 0) is_invalid = 0;
+
+  uint32_t n_lower = 0;  // pairs of lower experts than those at a time
+  for (uint32_t first = 0; first < n_experts; first += kRoutedExperts) {
+    const uint32_t n = min_of(kRoutedExperts, n_experts - first), n_tiles = (n + kWarp - 1) / kWarp;
+    uint32_t* mine = counters + warp * n;
+    for (uint32_t i = lane(); i < n_warps * n; i += n_lanes()) counters[i] = 0;
+    sync_group();
+    const bool has_invalid = for_each_pair(ids, n_experts, range, [&](uint32_t, uint32_t expert) {
+      if (expert - first < n) atomic_add(mine + (expert - first), 1);
+    });
+    if (has_invalid) is_invalid = 1;
+    sync_group();
+    // Counters become the numbers of the expert's pairs in lower warps.
+    for (uint32_t tile = warp; tile < n_tiles; tile += n_warps) {
+      const uint32_t i = tile * kWarp + in_warp;
+      uint32_t total = 0;
+      for (uint32_t w = 0; w < n_warps && i < n; ++w) {
+        const uint32_t count = counters[w * n + i];
+        counters[w * n + i] = total;
+        total += count;
+      }
+      const uint32_t end = sum_up_to_lane(total);
+      first_rows[i] = end - total;
+      if (in_warp == kWarp - 1) tile_sums[tile] = end;
+    }
+    sync_group();
+    for (uint32_t tile = warp; tile < n_tiles; tile += n_warps) {
+      const uint32_t i = tile * kWarp + in_warp;
+      uint32_t begin = n_lower + first_rows[i];
+      for (uint32_t lower = 0; lower < tile; ++lower) begin += tile_sums[lower];
+      first_rows[i] = begin;
+      if (i < n) begins[first + i] = static_cast<int32_t>(begin);
+    }
+    for (uint32_t tile = 0; tile < n_tiles; ++tile) n_lower += tile_sums[tile];
+    sync_group();
+    for_each_pair(ids, n_experts, range, [&](uint32_t pair, uint32_t expert) {
+      const uint32_t same = match(expert), rank = count_bits(same & ((1u << in_warp) - 1)), i = expert - first;
+      uint32_t n_before = 0;
+      if (i < n) {
+        n_before = mine[i];
+        const uint32_t row = first_rows[i] + n_before + rank;
         pairs[row] = static_cast<int32_t>(pair);
         rows[pair] = static_cast<int32_t>(row);
-        ++row;
       }
+      sync_warp();
+      if (i < n && rank == 0) mine[i] = n_before + count_bits(same);
+      sync_warp();
+    });
+    sync_group();  // no warp uses the counters any more
   }
+  if (lane() != 0) return;
+  begins[n_experts] = static_cast<int32_t>(n_pairs);
+  if (is_invalid != 0) report_first_invalid(step, ids);
 }
 
 __device__ inline void expert_rows(const Params& step, uint32_t row) {
@@ -151,34 +251,51 @@ __device__ inline void expert_rows(const Params& step, uint32_t row) {
   for (uint32_t i = lane(); i < step.y.ne[0]; i += n_lanes()) y[i] = from[i];
 }
 
-__device__ inline void expert_sum(const Params& step, uint32_t token) {
+/// Adjacent elements that a thread reads at a time.
+template <uint32_t kCount>
+struct alignas(sizeof(float) * kCount) Elements {
+  float v[kCount];
+};
+
+template <uint32_t kCount>
+__device__ inline void sum_rows(const Params& step, uint32_t token) {
   const uint32_t n_used = step.x[1].ne[0], n_pairs = n_used * step.x[1].ne[1];
   const float* weights = floats(row_of(step.x[1], token, 0, 0));
-  float* y = floats(row_of(step.y, token, 0, 0));
   const uint32_t* rows = words(step.x[2].data) + step.u[0] + 1 + n_pairs + token * n_used;
-  for (uint32_t i = lane(); i < step.y.ne[0]; i += n_lanes()) {
-    float sum = 0;
-    for (uint32_t slot = 0; slot < n_used; ++slot)
-      sum = fmaf(weights[slot], floats(row_of(step.x[0], rows[slot], 0, 0))[i], sum);
+  auto* y = at<Elements<kCount>>(row_of(step.y, token, 0, 0));
+  for (uint32_t i = lane(); i < step.y.ne[0] / kCount; i += n_lanes()) {
+    Elements<kCount> sum = {};
+#pragma unroll 4
+    for (uint32_t slot = 0; slot < n_used; ++slot) {
+      const auto x = at<const Elements<kCount>>(row_of(step.x[0], rows[slot], 0, 0))[i];
+      for (uint32_t e = 0; e < kCount; ++e) sum.v[e] = fmaf(weights[slot], x.v[e], sum.v[e]);
+    }
     y[i] = sum;
   }
 }
 
+__device__ inline void expert_sum(const Params& step, uint32_t token) {
+  if (step.y.ne[0] % 4 == 0 && is_wide(step.x[0].data | step.x[0].nb[1] | step.y.data | step.y.nb[1]))
+    sum_rows<4>(step, token);
+  else
+    sum_rows<1>(step, token);
+}
+
 }  // namespace
 
-TESSERA_KERNEL(experts, 128) {
+TESSERA_KERNEL(experts, 1024) {
   allow_next();
   wait_for_previous();
-  const uint32_t group = group_of(step), thread = group * n_lanes() + lane();
-  if (group >= step.n_groups) return;
+  const uint32_t group = group_of(step), token = group * (n_lanes() / kWarp) + lane() / kWarp;
   switch (step.variant) {
     case kTopK:
-      return top_k_of_block(step);
+      if (token < step.y.ne[1]) top_k(step, token);
+      return;
     case kTopGroups:
-      if (thread < step.y.ne[1]) top_groups(step, thread);
+      if (token < step.y.ne[1]) top_groups(step, token);
       return;
     case kExpertWeights:
-      if (thread < step.y.ne[1]) expert_weights(step, thread);
+      if (token < step.y.ne[1]) expert_weights(step, token);
       return;
     case kExpertRoutes:
       return expert_routes(step);

@@ -12,8 +12,8 @@
 namespace tessera::cuda {
 
 constexpr uint32_t kMostRowsThreads = 512, kTileRows = 8;
-// Bytes between the tokens' segments in shared memory: two neighbours fill all banks.
-constexpr uint32_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 64;
+// Bytes between the tokens' segments in shared memory: neighbours are in different banks.
+constexpr uint32_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 16;
 
 // The kernels differ in how a warp computes the sum of its segment (`Sum`):
 //   kTiles, kTokens: tiles and tokens of a block. With eight tokens, half of a tile is not used.
@@ -43,10 +43,12 @@ struct Rows {
 // step.variant: the tokens whose activations have room in shared memory; the segments of a warp whose weights do, from
 // bit 8 on; in bit 16, whether the product is plain: one matrix, no routes, at most eight tokens, whole segments, and
 // rows of x at multiples of 16 bytes; in bit 17, whether it is gated: x[2] is a second matrix of the same shape, and
-// the result is silu(x[0] x) * (x[2] x), or with gelu if u[7] is 1. Only plain products are gated.
+// the result is silu(x[0] x) * (x[2] x), or with gelu if u[7] is 1. Only plain products are gated. In bit 18, whether
+// all segments are whole.
 __device__ inline uint32_t room_tokens(const Params& step) { return step.variant & 255; }
 __device__ inline uint32_t room_segments(const Params& step) { return step.variant >> 8 & 255; }
 __device__ inline bool is_plain(const Params& step) { return (step.variant >> 16 & 1) != 0; }
+__device__ inline bool is_whole(const Params& step) { return (step.variant >> 18 & 1) != 0; }
 __device__ inline uint32_t n_matrices(const Params& step) { return 1 + (step.variant >> 17 & 1); }
 
 /// Rows from `first` on, of which the last is n_rows - 1.
@@ -195,31 +197,42 @@ __device__ inline void multiply_plain_rows(const Params& step, Sum& sum) {
   }
 }
 
-/// The same for all products: several matrices, routes, any number of tokens and columns.
-template <class Sum>
+/// The group of rows of a block's part of the product. Of experts, only the groups of those with tokens are numbered.
+constexpr uint32_t kNoGroup = 0xffffffffu;
+__device__ inline uint32_t group_with_tokens(const Params& step, uint32_t part) {
+  const uint32_t in_matrix = step.u[0] * step.u[1];
+  if (step.x[2].data == 0) return part < in_matrix * step.u[2] ? part : kNoGroup;
+  const uint32_t n = part / in_matrix;
+  if (n >= min_of(step.u[2], step.u[3])) return kNoGroup;  // no more experts than pairs have tokens
+  const uint32_t matrix = used_matrix(step, n);
+  return matrix < step.u[2] ? part + (matrix - n) * in_matrix : kNoGroup;
+}
+
+/// The same for all products: several matrices, routes, any number of tokens and columns. kIsWhole: all segments are.
+template <bool kIsWhole, class Sum>
 __device__ inline void multiply_rows(const Params& step, Sum& sum) {
   const uint32_t n_segments = n_segments_of(step.x[0].ne[0]);
   const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp, in_warp = lane() % kWarp;
-  const uint32_t n_parts = step.u[0] * step.u[1] * step.u[2];
   auto* sums = reinterpret_cast<SegmentSums<Sum>*>(dynamic_shared());
   set_rooms(step, sum);
   const auto load = [&](const Part& p, uint32_t segment) {
-    if (segment < n_segments) sum.template load<false>(step, rows_of<Sum>(step, p), segment);
+    if (segment < n_segments) sum.template load<kIsWhole>(step, rows_of<Sum>(step, p), segment);
   };
-
+  const bool has_routes = step.x[2].data != 0, is_early = step.u[9] != 0 && !has_routes;
   uint32_t part = group_of(step), turn = 0;
-  Part p = part_of_group(step, part, kGroupRows<Sum>);
-  const bool is_early = step.u[9] != 0;
-  if (is_early) load(p, warp);
+  if (is_early) load(part_of_group(step, part, kGroupRows<Sum>), warp);
   wait_for_previous();
   allow_next();
+  const uint32_t group = group_with_tokens(step, part);
+  if (group == kNoGroup) return;
+  Part p = part_of_group(step, group, kGroupRows<Sum>);
   if (!is_early) load(p, warp);
   uint32_t known_matrix = ~0u, known_first = ~0u;  // whose activations are in shared memory
   float scale = 0;
   while (true) {
     read_routes(step, p);
-    const uint32_t next_part = part + step.n_groups;
-    const bool has_next = next_part < n_parts;
+    part += step.n_groups;
+    uint32_t next = kNoGroup;
     const uint32_t stride = step.u[1] * Sum::kTokens;
     bool is_used = false;
     for (uint32_t first = p.begin + p.share * Sum::kTokens; first < p.end; first += stride) {
@@ -240,12 +253,13 @@ __device__ inline void multiply_rows(const Params& step, Sum& sum) {
             sync_warp();
           }
           float c[Sum::kTiles][4] = {};
-          sum.template multiply<false>(step, rows_of<Sum>(step, p), n_tokens, segment, c);
+          sum.template multiply<kIsWhole>(step, rows_of<Sum>(step, p), n_tokens, segment, c);
           put_sums<Sum>(round[warp], c, scale);
         }
         const bool is_last = begin + n_warps >= n_segments, is_of_next = is_last && first + stride >= p.end;
-        if (!is_of_next || has_next)
-          load(is_of_next ? part_of_group(step, next_part, kGroupRows<Sum>) : p, is_last ? warp : segment + n_warps);
+        if (is_of_next) next = group_with_tokens(step, part);
+        if (!is_of_next || next != kNoGroup)
+          load(is_of_next ? part_of_group(step, next, kGroupRows<Sum>) : p, is_last ? warp : segment + n_warps);
         sync_group();
         if (lane() < kGroupRows<Sum> * n_tokens) add_sums<Sum>(round, min_of(n_warps, n_segments - begin), total);
       }
@@ -254,13 +268,13 @@ __device__ inline void multiply_rows(const Params& step, Sum& sum) {
       const uint32_t row = lane() % kGroupRows<Sum>, token = lane() / kGroupRows<Sum>;
       if (row < p.n_rows && token < n_tokens) y_row(step, p, first + token)[row] = total;
     }
-    if (!has_next) return;
-    part = next_part;
-    p = part_of_group(step, part, kGroupRows<Sum>);
-    if (!is_used) {  // an expert without tokens
+    if (!is_used) {  // a share of an expert with fewer tokens
+      next = group_with_tokens(step, part);
       if (warp < n_segments) sum.drop();
-      load(p, warp);
+      if (next != kNoGroup) load(part_of_group(step, next, kGroupRows<Sum>), warp);
     }
+    if (next == kNoGroup) return;
+    p = part_of_group(step, next, kGroupRows<Sum>);
   }
 }
 
@@ -402,50 +416,109 @@ __device__ inline Split split_of(float v) {
   return {high, fabsf(v) <= FLT_MAX && fabsf(float_of(high)) <= FLT_MAX ? tf32_of(rest) : 0};
 }
 
+/// Sums in the precision of f32. Floats in whole pieces at multiples of 16 bytes are copied to shared memory, so that a
+/// warp waits once for a segment of weights. Other weights are read from global memory piece by piece.
 struct PreciseSum {
-  static constexpr uint32_t kStride = kFloatsStride, kTiles = 1, kTokens = 16;
-  unsigned char* room;  // of this warp
+  static constexpr uint32_t kStride = kFloatsStride, kTiles = 1, kTokens = 16, kChunk = 16;
+  unsigned char* room;      // of this warp
+  unsigned char* row_room;  // of the row of this lane; null if weights are not copied
 
-  __device__ void set_weights_room(const Params&, unsigned char*) {}
-  __device__ void drop() {}
+  __device__ void set_weights_room(const Params& step, unsigned char* rooms) {
+    const uint32_t row = lane() / kWarp * kTileRows + lane() % kWarp / 4;
+    row_room = room_segments(step) == 0 ? nullptr : rooms + row * kStride;
+  }
+  __device__ void drop() { wait_for_copies(); }
+  __device__ static void wait_for_copies() {
+    commit_copies();
+    wait_copies<0>();
+  }
+  /// Lanes 4 g to 4 g + 3 copy row g.
   template <bool kIsWhole>
-  __device__ void load(const Params&, const Rows<PreciseSum>&, uint32_t) {}
+  __device__ void load(const Params& step, const Rows<PreciseSum>& rows, uint32_t segment) {
+    if (row_room == nullptr) return;
+    const uint32_t n_bytes = min_of(step.x[0].ne[0] - segment * kSegment, kSegment) * sizeof(float);
+    const uint64_t from = rows.at[0] + uint64_t{segment} * (kSegment * sizeof(float));
+    const SharedAddress to = shared_address(row_room);
+    sync_warp();  // no lane reads the last segment any more
+#pragma unroll
+    for (uint32_t i = lane() % 4 * kChunk; i < kSegment * sizeof(float); i += 4 * kChunk)
+      if (i < n_bytes) copy_async16(to + i, at<void>(from + i));
+  }
   __device__ float read(const Params& step, const Part& p, uint32_t token, uint32_t segment, uint32_t i) const {
-    const uint32_t in_warp = lane() % kWarp;
+    const uint32_t column = lane() % kWarp * kPiece, first = segment * kSegment + column, k = step.x[0].ne[0];
+    const uint64_t row = x_row(step, p, token);
+    float* to = reinterpret_cast<float*>(room + i * kStride) + column;
+    if (first + kPiece <= k && is_wide(row)) {
+      const uint64_t from = row + uint64_t{first} * sizeof(float);
+      copy_async16(to, at<void>(from));
+      copy_async16(to + kPiece / 2, at<void>(from + kChunk));
+      return 1;
+    }
     float v[8];
-    x_piece(x_row(step, p, token), segment * kSegment + in_warp * kPiece, step.x[0].ne[0], v);
-    float* to = reinterpret_cast<float*>(room + i * kStride) + in_warp * kPiece;
+    x_piece(row, first, k, v);
     for (uint32_t n = 0; n < kPiece; ++n) to[n] = v[n];
     return 1;
   }
   template <bool kIsWhole>
   __device__ void multiply(const Params& step, const Rows<PreciseSum>& rows, uint32_t n_tokens, uint32_t segment,
                            float (&c)[kTiles][4]) {
-    const uint32_t k = step.x[0].ne[0], g = lane() % kWarp / 4, t = lane() % 4;
-    const auto* low_token = reinterpret_cast<const float*>(room + min_of(g, n_tokens - 1) * kStride);
-    const auto* high_token = reinterpret_cast<const float*>(room + min_of(g + 8, n_tokens - 1) * kStride);
-#pragma unroll 1
-    for (uint32_t i = segment * kSegment; i < min_of(k, (segment + 1) * kSegment); i += kBlock) {
-      float w[8] = {};
-      const uint32_t column = i + t * kPiece;
-      if (column < k) decode8_of(step.format, step.tables, rows.at[0], column, min_of(k - column, kPiece), w);
-      const float *x = low_token + column % kSegment, *y = high_token + column % kSegment;
-      for (uint32_t s = 0; s < kPiece; s += 2) {
-        const Split v = split_of(w[s]), u = split_of(w[s + 1]);
-        const Split a[4] = {split_of(x[s]), split_of(y[s]), split_of(x[s + 1]), split_of(y[s + 1])};
-        const uint32_t high[4] = {a[0].high, a[1].high, a[2].high, a[3].high};
-        const uint32_t low[4] = {a[0].low, a[1].low, a[2].low, a[3].low};
-        multiply_tf32(c[0], high, v.low, u.low);
-        multiply_tf32(c[0], low, v.high, u.high);
-        multiply_tf32(c[0], high, v.high, u.high);
+    const uint32_t n = min_of(step.x[0].ne[0] - segment * kSegment, kSegment), g = lane() % kWarp / 4;
+    const unsigned char* low_token = room + min_of(g, n_tokens - 1) * kStride;
+    const unsigned char* high_token = room + min_of(g + 8, n_tokens - 1) * kStride;
+    wait_for_copies();
+    sync_warp();
+    if (row_room != nullptr) {
+#pragma unroll 2
+      for (uint32_t first = 0; first < n; first += kBlock) {
+        const uint32_t i = first + lane() % 4 * kPiece;
+        float w[8] = {};
+        if (i < n) piece_of(row_room, i, w);
+        multiply_piece(low_token, high_token, i, w, c[0]);
       }
+      return;
+    }
+#pragma unroll 1
+    for (uint32_t first = 0; first < n; first += kBlock) {
+      const uint32_t i = first + lane() % 4 * kPiece;
+      float w[8] = {};
+      if (i < n) {
+        const uint32_t count = min_of(n - i, kPiece);
+        decode8_of(step.format, step.tables, rows.at[0], segment * kSegment + i, count, w);
+      }
+      multiply_piece(low_token, high_token, i, w, c[0]);
+    }
+  }
+
+  /// Eight floats in shared memory.
+  __device__ static void piece_of(const unsigned char* row, uint32_t i, float (&v)[8]) {
+    const auto* from = reinterpret_cast<const Float4*>(row + i * sizeof(float));
+    const Float4 low = from[0], high = from[1];
+    for (uint32_t n = 0; n < 4; ++n) {
+      v[n] = low.v[n];
+      v[n + 4] = high.v[n];
+    }
+  }
+  __device__ static void multiply_piece(const unsigned char* low_token, const unsigned char* high_token, uint32_t i,
+                                        const float (&w)[8], float (&c)[4]) {
+    float x[8], y[8];
+    piece_of(low_token, i, x);
+    piece_of(high_token, i, y);
+#pragma unroll
+    for (uint32_t s = 0; s < kPiece; s += 2) {
+      const Split v = split_of(w[s]), u = split_of(w[s + 1]);
+      const Split a[4] = {split_of(x[s]), split_of(y[s]), split_of(x[s + 1]), split_of(y[s + 1])};
+      const uint32_t high[4] = {a[0].high, a[1].high, a[2].high, a[3].high};
+      const uint32_t low[4] = {a[0].low, a[1].low, a[2].low, a[3].low};
+      multiply_tf32(c, high, v.low, u.low);
+      multiply_tf32(c, low, v.high, u.high);
+      multiply_tf32(c, high, v.high, u.high);
     }
   }
 };
 
-TESSERA_KERNEL(matmul_precise, kMostRowsThreads) {
+TESSERA_KERNEL(matmul_precise, kMostRowsThreads, 1) {
   PreciseSum sum;
-  multiply_rows(step, sum);
+  multiply_rows<false>(step, sum);
 }
 
 /// Writes a piece of a row of halves. u[1]: 1 for the order of steps, in which the 16 columns of a step of the matrix
@@ -511,8 +584,10 @@ __device__ inline void convert_both(const Params& step) {
     SumOf<format, alignment, room>::Type sum;                                                       \
     if (is_plain(step))                                                                             \
       multiply_plain_rows(step, sum);                                                               \
+    else if (is_whole(step))                                                                        \
+      multiply_rows<true>(step, sum);                                                               \
     else                                                                                            \
-      multiply_rows(step, sum);                                                                     \
+      multiply_rows<false>(step, sum);                                                              \
   }
 #include "tessera/cuda/decoders.def"
 TESSERA_MATMUL_ROWS(any, kAnyFormat, 1, 0)

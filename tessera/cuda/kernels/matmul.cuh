@@ -51,6 +51,32 @@ __device__ inline void read_routes(const Params& step, Part& p) {
   p.end = static_cast<uint32_t>(routes[p.matrix + 1]);
 }
 
+/// Returns the n-th matrix of experts that has tokens, u[2] if there are fewer. A warp looks at 128 experts at a time;
+/// all lanes call it.
+__device__ inline uint32_t used_matrix(const Params& step, uint32_t n) {
+  constexpr uint32_t kMasks = 4, kLanes = 32;
+  const int32_t* routes = ints(step.x[2].data);
+  for (uint32_t first = 0; first < step.u[2]; first += kMasks * kLanes) {
+    uint32_t masks[kMasks];
+#pragma unroll
+    for (uint32_t i = 0; i < kMasks; ++i) {
+      const uint32_t matrix = first + i * kLanes + lane() % kLanes;
+      masks[i] = ballot(matrix < step.u[2] && routes[matrix] < routes[matrix + 1]);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kMasks; ++i) {
+      const uint32_t count = count_bits(masks[i]);
+      if (n < count) {
+        uint32_t mask = masks[i];
+        for (; n > 0; --n) mask &= mask - 1;
+        return first + i * kLanes + count_bits((mask & ~(mask - 1)) - 1);
+      }
+      n -= count;
+    }
+  }
+  return step.u[2];
+}
+
 /// The number of rows of x, and the address of their scales behind their halves.
 __device__ inline uint32_t n_rows_of_x(const Params& step) {
   return step.x[1].ne[1] * step.x[1].ne[2] * step.x[1].ne[3];

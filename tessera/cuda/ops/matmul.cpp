@@ -13,9 +13,8 @@ namespace {
 
 // As in kernels/matmul.cuh, matmul.cu and matmul_panels.cu.
 constexpr int64_t kSegment = 256, kStageColumns = 64, kTileRows = 8, kGroupTokens = 8, kPreciseTokens = 16;
-constexpr int64_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 64;  // bytes
+constexpr int64_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 16;  // bytes
 constexpr uint32_t kHalvesThreads = 128;
-constexpr int64_t kWarp = 32;
 // Warps of a block for few tokens. Long rows have enough segments for more of them.
 constexpr int64_t kRowsWarps = 8, kLongRowsWarps = 16;
 constexpr int64_t kFewestWarps = 4;  // a thread for each result of a block
@@ -159,6 +158,12 @@ Result<> set_product(const StepContext& context, const Product& product, int64_t
   return set_groups(step, row_groups * n_shares * product.n_matrices);
 }
 
+// Whether products in the precision of f32 copy weights to shared memory: floats in whole pieces of 32 bytes.
+bool copies_floats(const StepContext& context, const Step& step) {
+  return context.spec(0).dtype == DType::f32 && gpu::is_wide(step.params.x[0], DType::f32) &&
+         step.params.x[0].ne[0] % 8 == 0;
+}
+
 // The blocks of products of few tokens (kernels/matmul.cu).
 struct RowsShape {
   int64_t n_warps;
@@ -187,9 +192,18 @@ RowsShape rows_shape(const StepContext& context, const Product& product, const S
       .activation_stride = precise ? kFloatsStride : kHalvesStride,
       .n_segments = kSegments,
       .segment_bytes = is_staged ? kTileRows * decoder->room : 0};
-  // Results do not depend on these two.
-  if (shape.shared_bytes() > context.shared_bytes) shape.n_segments = 1;
-  while (shape.shared_bytes() > context.shared_bytes && shape.n_warps > kFewestWarps) shape.n_warps /= 2;
+  if (precise) {
+    shape.n_segments = copies_floats(context, step) ? 1 : 0;
+    shape.segment_bytes = kTileRows * kFloatsStride;
+  }
+  // Results do not depend on what follows.
+  const auto shrink_to = [&](int64_t n_warps) {
+    while (shape.shared_bytes() > context.shared_bytes && shape.n_warps > n_warps) shape.n_warps /= 2;
+  };
+  if (shape.shared_bytes() > context.shared_bytes && !precise) shape.n_segments = 1;
+  shrink_to(kRowsWarps);
+  if (shape.shared_bytes() > context.shared_bytes && precise) shape.n_segments = 0;
+  shrink_to(kFewestWarps);
   return shape;
 }
 
@@ -211,7 +225,7 @@ Result<> prepare_first(const StepContext& context, Step& step) {
     step.params.u[10] = count(halves_bytes(context));
     step.params.u[kStepOrder] = is_wide(context, product, step) ? 1 : 0;
     const int64_t n_segments = div_ceil(context.spec(1).shape()[0], kSegment);
-    const int64_t x_groups = div_ceil(context.spec(1).shape().n_rows() * n_segments, kHalvesThreads / kWarp);
+    const int64_t x_groups = div_ceil<int64_t>(context.spec(1).shape().n_rows() * n_segments, kHalvesThreads / kWarp);
     if (!converts_weights(context, product)) return set_groups(step, x_groups);
     choose(context, step, Shader::matmul_all_halves, Shader::matmul_all_halves_any);
     step.params.u[0] = count(x_groups);
@@ -227,11 +241,16 @@ Result<> prepare_first(const StepContext& context, Step& step) {
   const RowsShape shape = rows_shape(context, product, step);
   step.n_threads = static_cast<uint32_t>(shape.n_warps * kWarp);
   const int64_t plain = is_plain(context, product, step) && shape.n_segments == kSegments ? 1 : 0;
-  step.variant = count(shape.n_room_tokens | shape.n_segments << 8 | plain << 16);
+  const int64_t whole = step.params.x[0].ne[0] % kSegment == 0 ? 1 : 0;
+  step.variant = count(shape.n_room_tokens | shape.n_segments << 8 | plain << 16 | whole << 18);
   step.shared_bytes = static_cast<uint32_t>(shape.shared_bytes());
   TESSERA_TRY(set_product(context, product, shape.n_rows, shape.n_tokens, step));
-  const bool is_small = shape.n_warps <= kRowsWarps && shape.segment_bytes != 0;
+  const bool is_small = !is_precise(context) && shape.n_warps <= kRowsWarps && shape.segment_bytes != 0;
   step.params.n_groups = std::min(step.params.n_groups, is_small ? kMostSmallRowsBlocks : kMostRowsBlocks);
+  if (product.n_tokens < product.n_matrices && context.node.op == Op::mul_mat_experts) {  // some have no tokens
+    const uint32_t in_matrix = step.params.u[0] * step.params.u[1];
+    step.params.n_groups = std::min(step.params.n_groups, in_matrix * count(product.n_tokens));
+  }
   return {};
 }
 

@@ -164,6 +164,17 @@ inline uint32_t shuffle(uint32_t v, uint32_t from) {
 inline uint32_t shuffle_xor(uint32_t v, uint32_t mask) { return shuffle(v, (lane() ^ mask) % 32); }
 inline float shuffle(float v, uint32_t from) { return float_of(shuffle(bits_of(v), from)); }
 inline float shuffle_xor(float v, uint32_t mask) { return float_of(shuffle_xor(bits_of(v), mask)); }
+inline uint32_t match(uint32_t v) {
+  const auto& all = emulated::exchange(&v, 1);
+  uint32_t lanes = 0;
+  for (uint32_t i = 0; i < emulated::kWarpSize; ++i) lanes |= all[i][0] == v ? 1u << i : 0u;
+  emulated::sync_warp();
+  return lanes;
+}
+inline uint32_t ballot(bool is_true) {
+  const uint32_t same = match(is_true ? 1 : 0);
+  return is_true ? same : ~same;
+}
 
 inline uint32_t compare_and_swap(uint32_t* at, uint32_t expected, uint32_t wanted) {
   const uint32_t before = *at;

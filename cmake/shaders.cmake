@@ -32,15 +32,9 @@ function(tessera_shaders target dir)
   set(compiled "")
   foreach(shader ${shaders})
     get_filename_component(name ${shader} NAME_WE)
-    # The optimizer of Debian 12 stops at instructions that it does not know.
-    set(optimize -O)
-    file(STRINGS ${shader} unknown REGEX "GL_EXT_spirv_intrinsics")
-    if(unknown)
-      set(optimize "")
-    endif()
     add_custom_command(
       OUTPUT ${out}/${name}.inc
-      COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=vulkan1.2 ${optimize} -Werror -mfmt=c -I ${out} -I ${dir} -MD -MF ${out}/${name}.d
+      COMMAND ${Vulkan_GLSLC_EXECUTABLE} --target-env=vulkan1.2 -O -Werror -mfmt=c -I ${out} -I ${dir} -MD -MF ${out}/${name}.d
         -o ${out}/${name}.inc ${shader}
       DEPENDS ${shader}
       DEPFILE ${out}/${name}.d

@@ -13,12 +13,9 @@ namespace tessera::vulkan {
 
 namespace {
 
-// Invocations per row on a GPU: enough to saturate its memory, few enough that short rows occupy all of them.
-constexpr uint32_t kGpuLanes = 64;
 // The number of invocations that share a row of a product (matmul.glsl).
 constexpr uint32_t kFewestLanes = 8;
-constexpr uint32_t kLargeWorkgroup = 256;  // of attention_tiles.comp
-constexpr size_t kGranule = 16;            // allocations are padded because shaders read whole words
+constexpr size_t kGranule = 16;  // allocations are padded because shaders read whole words
 
 // The features that the shaders require: buffer addresses instead of descriptors, and 64-bit arithmetic on them.
 struct Features {

@@ -19,6 +19,10 @@ enum class MemoryKind : uint8_t { device, host };
 /// Copies use a separate queue if the device has more than one, so that they overlap with computation.
 enum class Queue : uint8_t { compute, transfer };
 
+/// Invocations per workgroup on a GPU: enough to saturate its memory, few enough that short rows occupy all of it. A
+/// few shaders have larger workgroups.
+inline constexpr uint32_t kGpuLanes = 64, kLargeWorkgroup = 256;
+
 class Context;
 
 /// A buffer with its own memory and an address. Device memory is mapped too if the host can address it.
@@ -69,6 +73,8 @@ class Context {
   uint32_t subgroup_size() const { return subgroup_size_; }
   /// Invocations per workgroup, for all shaders.
   uint32_t n_lanes() const { return n_lanes_; }
+  /// Whether workgroups have as many invocations as those of a GPU, and up to kLargeWorkgroup.
+  bool has_large_workgroups() const { return n_lanes_ == kGpuLanes && shared_bytes_ != 0; }
   /// Shared memory of a workgroup of 256 invocations; 0 if the device has no such workgroups.
   int64_t shared_bytes() const { return shared_bytes_; }
   /// The cooperative matrices with which the device was created.

@@ -31,12 +31,14 @@ uint64_t hash_of_shaders() {
   return hash.value();
 }
 
-// Shaders with cooperative matrices need the types of their values (spirv.h).
+// Shaders of VK_NV_cooperative_matrix, which are translated (spirv.h).
 bool has_matrices(Shader shader) {
   return shader == Shader::matmul_cooperative || shader == Shader::matmul_cooperative_few;
 }
 
 uint32_t n_invocations(Shader shader, const Context& context) {
+  // Rows are few and long when few tokens are computed. A GPU reads one faster with more invocations.
+  if (shader == Shader::norm && context.has_large_workgroups()) return kLargeWorkgroup;
   const bool is_by_subgroup = has_matrices(shader) || shader == Shader::matmul_cooperative_emulated ||
                               shader == Shader::matmul_cooperative_few_emulated;
   return is_by_subgroup ? kMatrixSubgroups * context.subgroup_size() : context.n_lanes();
@@ -113,10 +115,10 @@ Result<VkPipeline> Pipelines::make(const Key& key) const {
   const auto& [shader, variant, format, format2] = key;
   const DeviceApi& api = context_.api();
   Code code = kCode[to_size(shader)];
-  std::vector<uint32_t> typed;
+  std::vector<uint32_t> translated;
   if (has_matrices(shader)) {
-    TESSERA_ASSIGN(typed, with_value_types({code.words, code.bytes / sizeof(uint32_t)}));
-    code = {typed.data(), typed.size() * sizeof(uint32_t)};
+    TESSERA_ASSIGN(translated, to_khr_matrices({code.words, code.bytes / sizeof(uint32_t)}));
+    code = {translated.data(), translated.size() * sizeof(uint32_t)};
   }
   const VkShaderModuleCreateInfo module_info{.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
                                              .pNext = nullptr,

@@ -1,6 +1,4 @@
-// Shaders with cooperative matrices, as glslc can compile them. glslc of Debian 12 does not know
-// VK_KHR_cooperative_matrix. It can name the type of a matrix by number, but not the type of its values: the shader has
-// a constant in that place, the number of bits.
+// Shaders with cooperative matrices, as glslc of Debian 12 can compile them: it knows only VK_NV_cooperative_matrix.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +9,11 @@
 
 namespace tessera::vulkan {
 
-/// Returns a module of SPIR-V in which the types of cooperative matrices have the float type of as many bits as the
-/// constant in its place says. Errors: invalid_argument if the words are not a module, or lack that constant or type.
-Result<std::vector<uint32_t>> with_value_types(std::span<const uint32_t> module);
+/// Translates a module of SPIR-V from VK_NV_cooperative_matrix to VK_KHR_cooperative_matrix. The types of the latter
+/// tell on which side of a product a matrix is. The module tells it by extents: 18 x 17 is the left side, 17 x 18 the
+/// right side, and 18 x 18 the sum. In the result, all matrices are 16 x 16. Where all three matrices of a product are
+/// sums, the result multiplies and adds elements, for which the former has no instructions. Errors: invalid_argument if
+/// the words are not a module, or its matrices are others.
+Result<std::vector<uint32_t>> to_khr_matrices(std::span<const uint32_t> module);
 
 }  // namespace tessera::vulkan

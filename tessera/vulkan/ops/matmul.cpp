@@ -42,7 +42,7 @@ GroupShape few_tokens_shape(int64_t n_tokens, int64_t k, int64_t n_lanes) {
 }
 
 // As in cooperative.glsl and the shaders that include it.
-constexpr int64_t kMatrixSegment = 256, kMatrixRows = 64, kMostTileTokens = 128, kFewRows = 16;
+constexpr int64_t kMatrixSegment = 256, kMatrixRows = 64, kMatrixTokens = 128, kFewRows = 16;
 constexpr int64_t kFewMatrixTokens = 16;
 constexpr uint32_t kAlignedY = 1u << 16;
 
@@ -100,14 +100,12 @@ Result<> prepare_few_on_matrices(const StepContext& context, const Product& prod
 Result<> prepare_many_on_matrices(const StepContext& context, Step& step) {
   const Product product = product_of(context.graph, context.node);
   const TensorSpec& weights = context.spec(0);
-  const int64_t tile = product.n_at_a_time > kMostTileTokens / 2 ? kMostTileTokens : kMostTileTokens / 2;
   const bool is_aligned = (step.params.y.data | static_cast<uint64_t>(product.y_token | product.y_head)) % 16 == 0;
   step.shader = context.matrices.is_emulated ? Shader::matmul_cooperative_emulated : Shader::matmul_cooperative;
   step.format = weights.dtype;
-  step.variant = context.matrices.n_lanes | count(tile) << 8 | (is_aligned ? kAlignedY : 0) |
-                 width_of_reads(product, step, weights.dtype);
+  step.variant = context.matrices.n_lanes | (is_aligned ? kAlignedY : 0) | width_of_reads(product, step, weights.dtype);
   const int64_t row_groups = div_ceil(weights.shape()[1], kMatrixRows);
-  const int64_t n_shares = product.shares_tokens ? div_ceil(product.n_tokens, tile) : 1;
+  const int64_t n_shares = product.shares_tokens ? div_ceil(product.n_tokens, kMatrixTokens) : 1;
   set_product(product, row_groups, n_shares, step);
   step.params.u[9] = count(n_x_rows(context));
   return set_groups(step, row_groups * n_shares * product.n_matrices);

@@ -9,7 +9,7 @@
 #include "formats.glsl"
 #include "formats_wide.glsl"
 #include "matmul.glsl"
-#define kPoolWords 1
+#define kPoolPieces 1
 #define kEmulated  // no matrices here
 #include "cooperative.glsl"
 

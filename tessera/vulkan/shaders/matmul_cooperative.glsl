@@ -1,19 +1,18 @@
 // Products for many tokens on cooperative matrices (cooperative.glsl). matmul_convert.comp has converted the tokens'
-// values. A workgroup of eight subgroups computes a tile of 64 rows and 128 or 64 tokens, each subgroup an eighth.
-//   kVariant, from the lowest byte: invocations of a subgroup, tokens of a tile; bit 16: y is aligned to 16 bytes
+// values. A workgroup of eight subgroups computes a tile of 64 rows and 128 tokens, each subgroup 2 x 2 matrices.
+//   kVariant: lowest byte: invocations of a subgroup; bit 16: y is aligned to 16 bytes
 //   u[9]: rows of x
 #include "step.glsl"
 #include "formats.glsl"
 #include "formats_wide.glsl"
 #include "matmul.glsl"
 
-const uint kRows = 64, kTokens = kVariant >> 8u & 255u, kLine = kChunk / 4u + 2u;
-#define kPoolWords ((kRows + kTokens) * kLine)
+const uint kRows = 64, kTokens = 128, kLine = kLanes + 1u;
+#define kPoolPieces ((kRows + kTokens) * kLine)
 #include "cooperative.glsl"
 
 const bool kAlignedY = (kVariant >> 16u & 1u) != 0u;
-// The part of a subgroup: 2 x 2 matrices of a wide tile, 1 x 2 of the other.
-const uint kTall = kTokens / 64u, kWide = 2, kAcross = 2 * kTall;  // kAcross: subgroups side by side
+const uint kAcross = kTokens / (2u * kSide);  // subgroups side by side
 
 shared float scales[kTokens];         // of the tokens in this segment
 shared float edge[kSide * kSide];     // a matrix at the edge of y
@@ -28,7 +27,7 @@ uint x_index(Part p, uint matrix, uint token) {
 const uint kLineStep = kSubgroups * kSubgroupLanes / kLanes;
 const uint kMyWeights = kRows / kLineStep, kMyX = kTokens / kLineStep;
 uint64_t weight_rows[kMyWeights], x_pieces[kMyX];  // addresses; those of x in the first chunk
-Halves next_weights[kMyWeights];
+uvec4 next_weights[kMyWeights];
 uvec4 next_x[kMyX];
 uint x_rows;        // rows of x
 uint64_t scratch;
@@ -51,10 +50,9 @@ void load_pieces(uint chunk, uint k) {
 }
 
 void store_pieces() {
-  const uint line = lane() / kLanes, at = lane() % kLanes * 2u;
-  UNROLL for (uint i = 0; i < kMyWeights; ++i) store_piece((line + i * kLineStep) * kLine + at, next_weights[i]);
-  UNROLL for (uint i = 0; i < kMyX; ++i)
-    store_piece((kRows + line + i * kLineStep) * kLine + at, halves_of_words(next_x[i]));
+  const uint line = lane() / kLanes, at = lane() % kLanes;
+  UNROLL for (uint i = 0; i < kMyWeights; ++i) pool[(line + i * kLineStep) * kLine + at] = next_weights[i];
+  UNROLL for (uint i = 0; i < kMyX; ++i) pool[(kRows + line + i * kLineStep) * kLine + at] = next_x[i];
 }
 
 void load_scales(Part p, uint matrix, uint first, uint segment, uint n_segments) {
@@ -64,6 +62,8 @@ void load_scales(Part p, uint matrix, uint first, uint segment, uint n_segments)
     scales[i] = Floats(from).at[row * n_segments + segment];
   }
 }
+
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer AlignedFloats { float at[]; };
 
 #ifdef kEmulated
 /// Adds the sums of a segment, each column multiplied by its token's scale.
@@ -79,37 +79,37 @@ void store_to_edge(Sums s) {
   UNROLL for (uint i = 0; i < n_mine(); ++i) edge[my_value(i)] = s.at[i];
 }
 #else
-#define kAlignedNonPrivate 0x22  // kNonPrivate, and the alignment follows
-COOPERATIVE_INSTRUCTION(4458)
-void write_aligned(spirv_by_reference float to, Sums s, uint layout_of, uint stride, spirv_literal uint access,
-                   spirv_literal uint alignment);
-#define add_scaled(total, part, token) \
-  add(total, multiply(part, read_sums(scales[token], kRowMajor, 0u, kNonPrivate)))
-#define store_to_y(y, s) write_aligned(Floats(y).at[0], s, kColumnMajor, step.u[5] / 4u, kAlignedNonPrivate, 16)
-#define store_to_edge(s) write_sums(edge[0], s, kRowMajor, kSide, kNonPrivate)
+Sums add_scaled(Sums total, Sums part, uint token) {
+  Sums columns;
+  coopMatLoadNV(columns, scales, token, 0u, false);  // the same row 16 times
+  return coopMatMulAddNV(part, columns, total);  // by elements, see cooperative.glsl
+}
+void store_to_y(uint64_t y, Sums s) { coopMatStoreNV(s, AlignedFloats(y).at, 0u, step.u[5] / 4u, true); }
+void store_to_edge(Sums s) { coopMatStoreNV(s, edge, 0u, kSide, false); }
 #endif
 
-Sums sums[kTall][kWide], totals[kTall][kWide];
+/// Whether a matrix is inside of y and can be stored by the subgroup at once.
+bool is_whole(Part p, uint n_tokens, uint row, uint token) {
+  return kAlignedY && row + kSide <= p.n_rows && token + kSide <= n_tokens;
+}
 
-/// Stores the totals of this workgroup; those at an edge one after the other by way of shared memory.
-void store_tile(Part p, uint first, uint row, uint token) {
+/// The first row and token of a subgroup.
+uint row_of_subgroup(uint n) { return n / kAcross * 2u * kSide; }
+uint token_of_subgroup(uint n) { return n % kAcross * 2u * kSide; }
+
+/// Stores a matrix of each subgroup, which is `row` and `token` after the first of the subgroup. Those at an edge of y are
+/// stored one after the other by way of shared memory.
+void store_matrices(Part p, uint first, uint row, uint token, Sums total) {
   const uint n_tokens = p.end - first;
-  for (uint r = 0; r < kTall; ++r)
-    for (uint t = 0; t < kWide; ++t) {
-      const uint row_here = row + r * kSide, token_here = token + t * kSide;
-      const bool is_whole = kAlignedY && row_here + kSide <= p.n_rows && token_here + kSide <= n_tokens;
-      if (is_whole)
-        store_to_y(p.y + uint64_t(first + token_here) * step.u[5] + uint64_t(p.row + row_here) * 4ul, totals[r][t]);
-    }
+  const uint row_here = row_of_subgroup(gl_SubgroupID) + row, token_here = token_of_subgroup(gl_SubgroupID) + token;
+  if (is_whole(p, n_tokens, row_here, token_here))
+    store_to_y(p.y + uint64_t(first + token_here) * step.u[5] + uint64_t(p.row + row_here) * 4ul, total);
   if (kAlignedY && p.n_rows == kRows && n_tokens >= kTokens) return;
-  for (uint n = 0; n < kSubgroups * kTall * kWide; ++n) {
-    const uint r = n / kSubgroups / kWide, t = n / kSubgroups % kWide, turn = n % kSubgroups;
-    const uint row_there = turn / kAcross * kTall * kSide + r * kSide;
-    const uint token_there = turn % kAcross * kWide * kSide + t * kSide;
-    const bool is_whole = kAlignedY && row_there + kSide <= p.n_rows && token_there + kSide <= n_tokens;
-    if (is_whole || row_there >= p.n_rows || token_there >= n_tokens) continue;
+  for (uint turn = 0; turn < kSubgroups; ++turn) {
+    const uint row_there = row_of_subgroup(turn) + row, token_there = token_of_subgroup(turn) + token;
+    if (is_whole(p, n_tokens, row_there, token_there) || row_there >= p.n_rows || token_there >= n_tokens) continue;
     barrier();
-    if (gl_SubgroupID == turn) store_to_edge(totals[r][t]);
+    if (gl_SubgroupID == turn) store_to_edge(total);
     barrier();
     for (uint i = lane(); i < kSide * kSide; i += n_lanes())
       if (row_there + i / kSide < p.n_rows && token_there + i % kSide < n_tokens)
@@ -123,15 +123,14 @@ void main() {
   const Part p = part_of_group(group, kRows);
   const uint matrix = group / step.u[0] / step.u[1];
   const uint k = step.x[0].ne[0], n_segments = n_matrix_segments(k), n_chunks = (k + kChunk - 1u) / kChunk;
+  const uint weights = row_of_subgroup(gl_SubgroupID) * kLine;
+  const uint token = token_of_subgroup(gl_SubgroupID), values = (kRows + token) * kLine;
   x_rows = step.u[9];
   scratch = step.scratch;
-  const uint row = gl_SubgroupID / kAcross * kTall * kSide, token = gl_SubgroupID % kAcross * kWide * kSide;
   for (uint first = p.begin + p.share * kTokens; first < p.end; first += step.u[1] * kTokens) {
-    UNROLL for (uint r = 0; r < kTall; ++r)
-      UNROLL for (uint t = 0; t < kWide; ++t) {
-        totals[r][t] = zeros();
-        sums[r][t] = zeros();
-      }
+    // By row and token; arrays of matrices make the optimizer of Debian 12 fail.
+    Sums sum00 = zeros(), sum01 = zeros(), sum10 = zeros(), sum11 = zeros();
+    Sums total00 = zeros(), total01 = zeros(), total10 = zeros(), total11 = zeros();
     find_pieces(p, matrix, first, n_segments);
     load_pieces(0u, k);
     for (uint chunk = 0; chunk < n_chunks; ++chunk) {
@@ -141,21 +140,27 @@ void main() {
       if (in_segment == 0u) load_scales(p, matrix, first, chunk / (kSegmentColumns / kChunk), n_segments);
       barrier();
       if (chunk + 1u < n_chunks) load_pieces(chunk + 1u, k);
-      UNROLL for (uint i = 0; i < kChunk / 4u; i += kSide / 4u) {
-        MatrixA a[kTall];
-        MatrixB b[kWide];
-        UNROLL for (uint r = 0; r < kTall; ++r) a[r] = load_a((row + r * kSide) * kLine + i, kLine);
-        UNROLL for (uint t = 0; t < kWide; ++t) b[t] = load_b((kRows + token + t * kSide) * kLine + i, kLine);
-        UNROLL for (uint r = 0; r < kTall; ++r)
-          UNROLL for (uint t = 0; t < kWide; ++t) sums[r][t] = multiply_add(a[r], b[t], sums[r][t]);
+      UNROLL for (uint i = 0; i < kLanes; i += kSide / kPiece) {
+        const MatrixA a0 = load_a(weights + i, kLine), a1 = load_a(weights + kSide * kLine + i, kLine);
+        const MatrixB b0 = load_b(values + i, kLine), b1 = load_b(values + kSide * kLine + i, kLine);
+        sum00 = multiply_add(a0, b0, sum00);
+        sum01 = multiply_add(a0, b1, sum01);
+        sum10 = multiply_add(a1, b0, sum10);
+        sum11 = multiply_add(a1, b1, sum11);
       }
       if (in_segment + 1u < kSegmentColumns / kChunk && chunk + 1u < n_chunks) continue;
-      UNROLL for (uint r = 0; r < kTall; ++r)
-        UNROLL for (uint t = 0; t < kWide; ++t) {
-          totals[r][t] = add_scaled(totals[r][t], sums[r][t], token + t * kSide);
-          sums[r][t] = zeros();
-        }
+      total00 = add_scaled(total00, sum00, token);
+      total01 = add_scaled(total01, sum01, token + kSide);
+      total10 = add_scaled(total10, sum10, token);
+      total11 = add_scaled(total11, sum11, token + kSide);
+      sum00 = zeros();
+      sum01 = zeros();
+      sum10 = zeros();
+      sum11 = zeros();
     }
-    store_tile(p, first, row, token);
+    store_matrices(p, first, 0u, 0u, total00);
+    store_matrices(p, first, 0u, kSide, total01);
+    store_matrices(p, first, kSide, 0u, total10);
+    store_matrices(p, first, kSide, kSide, total11);
   }
 }

@@ -9,9 +9,9 @@
 
 const uint kTokens = kVariant >> 8u & 255u;
 // Columns in shared memory at a time. The second is for more tokens, for which there is less room.
-const uint kColumns = kTokens <= 2u ? 64u : 32u, kPieces = kColumns / kPiece, kLine = kColumns / 4u + 2u;
+const uint kColumns = kTokens <= 2u ? 64u : 32u, kPieces = kColumns / kPiece, kLine = kPieces + 1u;
 // Matrices of x have 16 columns, of which only kTokens are written and used: what follows in memory is read for others.
-#define kPoolWords ((8u * (16u + kTokens) + 16u) * kLine)
+#define kPoolPieces ((8u * (16u + kTokens) + 16u) * kLine)
 #include "cooperative.glsl"
 
 const uint kValues = kSide * kSide;
@@ -28,7 +28,7 @@ void store_sums(uint at, Sums s) {
   UNROLL for (uint i = 0; i < n_mine(); ++i) segment_sums[at + my_value(i)] = s.at[i];
 }
 #else
-#define store_sums(at, s) write_sums(segment_sums[at], s, kRowMajor, kSide, kNonPrivate)
+void store_sums(uint at, Sums s) { coopMatStoreNV(s, segment_sums, at, kSide, false); }
 #endif
 
 // The pieces that an invocation loads: piece me % kPieces of weights of lines me / kPieces + i * kLineStep, of each chunk
@@ -36,7 +36,7 @@ void store_sums(uint at, Sums s) {
 const uint kLineStep = kSubgroupLanes / kPieces, kMyWeights = kSide / kLineStep;
 const uint kMyX = kSubgroupLanes < kSegmentPieces ? kSegmentPieces / kSubgroupLanes : 1u;
 uint64_t weight_rows[kMyWeights];
-Halves next_weights[kMyWeights], my_x[kTokens * kMyX];
+uvec4 next_weights[kMyWeights], my_x[kTokens * kMyX];
 
 /// Reads this subgroup's segment of x, with the scale of each token.
 void load_x(uint begin, uint end, uint k) {
@@ -74,16 +74,16 @@ void multiply_segment(uint k, uint segment) {
   for (uint first = begin; first < end; first += kColumns) {
     subgroupBarrier();
     UNROLL for (uint i = 0; i < kMyWeights; ++i)
-      store_piece(weights + (me / kPieces + i * kLineStep) * kLine + me % kPieces * 2u, next_weights[i]);
+      pool[weights + (me / kPieces + i * kLineStep) * kLine + me % kPieces] = next_weights[i];
     UNROLL for (uint i = 0; i < kMyX; ++i) {
       const uint piece = me + i * kSubgroupLanes, chunk = (first - begin) / kColumns;
       if (piece / kPieces != chunk) continue;
       UNROLL for (uint t = 0; t < kTokens; ++t)
-        store_piece(values + t * kLine + piece % kPieces * 2u, my_x[t * kMyX + i]);
+        pool[values + t * kLine + piece % kPieces] = my_x[t * kMyX + i];
     }
     subgroupBarrier();
     if (first + kColumns < end) load_weights(first + kColumns, end);
-    UNROLL for (uint i = 0; i < kColumns / 4u; i += kSide / 4u)
+    UNROLL for (uint i = 0; i < kPieces; i += kSide / kPiece)
       sum = multiply_add(load_a(weights + i, kLine), load_b(values + i, kLine), sum);
   }
   store_sums(gl_SubgroupID * kValues, sum);

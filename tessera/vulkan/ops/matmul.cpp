@@ -44,7 +44,7 @@ GroupShape few_tokens_shape(int64_t n_tokens, int64_t k, int64_t n_lanes) {
 // As in cooperative.glsl and the shaders that include it.
 constexpr int64_t kMatrixSegment = 256, kMatrixRows = 64, kMatrixTokens = 128, kFewRows = 16;
 constexpr int64_t kFewMatrixTokens = 16;
-constexpr uint32_t kAlignedY = 1u << 16;
+constexpr uint32_t kAlignedY = 1u << 16, kWholeSegments = 1u << 17;
 
 // f16 lacks the range of f32 and bf16.
 bool uses_matrices(const StepContext& context) {
@@ -77,6 +77,10 @@ Result<> prepare_conversion(const StepContext& context, Step& step) {
   return set_groups(step, n_x_rows(context) * n_matrix_segments(context));
 }
 
+uint32_t wholeness_of(const TensorSpec& weights) {
+  return weights.shape()[0] % kMatrixSegment == 0 ? kWholeSegments : 0;
+}
+
 // The bits of kVariant that tell how x and weights can be read.
 uint32_t width_of_reads(const Product& product, const Step& step, DType weights) {
   const auto x_strides = static_cast<uint64_t>(product.x_token | product.x_head);
@@ -89,7 +93,8 @@ Result<> prepare_few_on_matrices(const StepContext& context, const Product& prod
   const int64_t n_tokens = power_of_two(product.n_at_a_time, kFewMatrixTokens);
   step.shader = context.matrices.is_emulated ? Shader::matmul_cooperative_few_emulated : Shader::matmul_cooperative_few;
   step.format = weights.dtype;
-  step.variant = context.matrices.n_lanes | count(n_tokens) << 8 | width_of_reads(product, step, weights.dtype);
+  step.variant = context.matrices.n_lanes | count(n_tokens) << 8 | wholeness_of(weights) |
+                 width_of_reads(product, step, weights.dtype);
   const int64_t row_groups = div_ceil(weights.shape()[1], kFewRows);
   const int64_t n_shares = product.shares_tokens ? div_ceil(product.n_tokens, n_tokens) : 1;
   set_product(product, row_groups, n_shares, step);
@@ -103,7 +108,8 @@ Result<> prepare_many_on_matrices(const StepContext& context, Step& step) {
   const bool is_aligned = (step.params.y.data | static_cast<uint64_t>(product.y_token | product.y_head)) % 16 == 0;
   step.shader = context.matrices.is_emulated ? Shader::matmul_cooperative_emulated : Shader::matmul_cooperative;
   step.format = weights.dtype;
-  step.variant = context.matrices.n_lanes | (is_aligned ? kAlignedY : 0) | width_of_reads(product, step, weights.dtype);
+  step.variant = context.matrices.n_lanes | (is_aligned ? kAlignedY : 0) | wholeness_of(weights) |
+                 width_of_reads(product, step, weights.dtype);
   const int64_t row_groups = div_ceil(weights.shape()[1], kMatrixRows);
   const int64_t n_shares = product.shares_tokens ? div_ceil(product.n_tokens, kMatrixTokens) : 1;
   set_product(product, row_groups, n_shares, step);

@@ -21,6 +21,8 @@ uint exponent_of(float highest) { return clamp(floatBitsToUint(highest) >> 23u &
 float scale_of(uint exponent) { return uintBitsToFloat(268u - exponent << 23u); }
 float inverse_scale_of(uint exponent) { return uintBitsToFloat(exponent - 14u << 23u); }
 
+const bool kWholeSegments = (kVariant >> 17u & 1u) != 0u;  // rows end with a segment, so reads need no checks
+
 uint n_matrix_segments(uint k) { return (k + kSegmentColumns - 1u) / kSegmentColumns; }
 
 // The matrices of a workgroup, in rows of kLine pieces. The padding lets reads of adjacent rows use all memory banks.
@@ -33,10 +35,11 @@ uvec4 halves_of(float v[8]) {
 }
 /// The piece from column i of a row of k weights, with zeros after the end of the row.
 uvec4 weights_as_halves(uint64_t row, uint i, uint k) {
-  if (kFormat == kFormat_f16 && kWideWeights && i + kPiece <= k) return Quads(row + uint64_t(i) * 2ul).at[0];
+  if (kFormat == kFormat_f16 && kWideWeights && (kWholeSegments || i + kPiece <= k))
+    return Quads(row + uint64_t(i) * 2ul).at[0];
   float v[8];
   for (uint j = 0; j < 8u; ++j) v[j] = 0.0;
-  if (i < k) weights_at(row, i, k, v);
+  if (kWholeSegments || i < k) weights_at(row, i, k, v);
   return halves_of(v);
 }
 

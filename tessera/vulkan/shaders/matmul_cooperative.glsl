@@ -1,6 +1,7 @@
 // Products for many tokens on cooperative matrices (cooperative.glsl). matmul_convert.comp has converted the tokens'
 // values. A workgroup of eight subgroups computes a tile of 64 rows and 128 tokens, each subgroup 2 x 2 matrices.
-//   kVariant: lowest byte: invocations of a subgroup; bit 16: y is aligned to 16 bytes
+//   kVariant: lowest byte: invocations of a subgroup; bit 16: y is aligned to 16 bytes; 17: rows end with a
+//   segment
 //   u[9]: rows of x
 #include "step.glsl"
 #include "formats.glsl"

@@ -1,7 +1,7 @@
 // Products for up to 16 tokens on cooperative matrices (cooperative.glsl), with the same sums as
 // matmul_cooperative.glsl. A workgroup of eight subgroups computes 16 rows. The subgroups sum a segment each, and then
 // the next eight.
-//   kVariant, from the lowest byte: invocations of a subgroup, tokens at a time
+//   kVariant, from the lowest byte: invocations of a subgroup, tokens at a time; bit 17: rows end with a segment
 #include "step.glsl"
 #include "formats.glsl"
 #include "formats_wide.glsl"
@@ -34,9 +34,10 @@ void store_sums(uint at, Sums s) { coopMatStoreNV(s, segment_sums, at, kSide, fa
 // The pieces that an invocation loads: piece me % kPieces of weights of lines me / kPieces + i * kLineStep, of each chunk
 // of columns, and pieces me + i * kSubgroupLanes of x, of the segment.
 const uint kLineStep = kSubgroupLanes / kPieces, kMyWeights = kSide / kLineStep;
+const uint kChunks = kSegmentColumns / kColumns;
 const uint kMyX = kSubgroupLanes < kSegmentPieces ? kSegmentPieces / kSubgroupLanes : 1u;
 uint64_t weight_rows[kMyWeights];
-uvec4 next_weights[kMyWeights], my_x[kTokens * kMyX];
+uvec4 my_weights[kChunks * kMyWeights], my_x[kTokens * kMyX];
 
 /// Reads this subgroup's segment of x, with the scale of each token.
 void load_x(uint begin, uint end, uint k) {
@@ -46,7 +47,7 @@ void load_x(uint begin, uint end, uint k) {
     UNROLL for (uint i = 0; i < kMyX; ++i) {
       const uint column = begin + (me + i * kSubgroupLanes) * kPiece;
       for (uint j = 0; j < 8u; ++j) v[i][j] = 0.0;
-      if (column < end) x_at(x[t], column, k, v[i]);
+      if (kSubgroupLanes <= kSegmentPieces && kWholeSegments || column < end) x_at(x[t], column, k, v[i]);
       for (uint j = 0; j < 8u; ++j) highest = max(highest, abs(v[i][j]));
     }
     const uint exponent = exponent_of(subgroupMax(highest));
@@ -58,9 +59,12 @@ void load_x(uint begin, uint end, uint k) {
   }
 }
 
-void load_weights(uint first, uint end) {
-  const uint column = first + gl_SubgroupInvocationID % kPieces * kPiece;
-  UNROLL for (uint i = 0; i < kMyWeights; ++i) next_weights[i] = weights_as_halves(weight_rows[i], column, end);
+// All at once, so that many reads are under way.
+void load_weights(uint begin, uint end) {
+  const uint column = begin + gl_SubgroupInvocationID % kPieces * kPiece;
+  UNROLL for (uint c = 0; c < kChunks; ++c)
+    UNROLL for (uint i = 0; i < kMyWeights; ++i)
+      my_weights[c * kMyWeights + i] = weights_as_halves(weight_rows[i], column + c * kColumns, end);
 }
 
 /// Computes the sums of a segment, which this subgroup leaves in shared memory.
@@ -71,18 +75,19 @@ void multiply_segment(uint k, uint segment) {
   load_weights(begin, end);
   load_x(begin, end, k);
   Sums sum = zeros();
-  for (uint first = begin; first < end; first += kColumns) {
+  UNROLL for (uint chunk = 0; chunk < kChunks; ++chunk) {
+    if (!kWholeSegments && begin + chunk * kColumns >= end) break;
     subgroupBarrier();
     UNROLL for (uint i = 0; i < kMyWeights; ++i)
-      pool[weights + (me / kPieces + i * kLineStep) * kLine + me % kPieces] = next_weights[i];
+      pool[weights + (me / kPieces + i * kLineStep) * kLine + me % kPieces] =
+          my_weights[chunk * kMyWeights + i];
     UNROLL for (uint i = 0; i < kMyX; ++i) {
-      const uint piece = me + i * kSubgroupLanes, chunk = (first - begin) / kColumns;
+      const uint piece = me + i * kSubgroupLanes;
       if (piece / kPieces != chunk) continue;
       UNROLL for (uint t = 0; t < kTokens; ++t)
         pool[values + t * kLine + piece % kPieces] = my_x[t * kMyX + i];
     }
     subgroupBarrier();
-    if (first + kColumns < end) load_weights(first + kColumns, end);
     UNROLL for (uint i = 0; i < kPieces; i += kSide / kPiece)
       sum = multiply_add(load_a(weights + i, kLine), load_b(values + i, kLine), sum);
   }

@@ -74,7 +74,10 @@ TEST_P(VulkanMatrices, BitsDoNotDependOnTheNumberOfTokens) {
   for (size_t i = 0; i < x.size(); ++i) x[i] *= i / static_cast<size_t>(k) % 3 == 1 ? 1e-3f : 100.0f;
   ASSERT_OK_AND_ASSIGN(const auto all, product_of(dtype, k, n, matrix.bytes, x, device));
   EXPECT_LE(relative_error(all, exact_product(matrix, k, n, x)), 5e-7);
-  for (const int64_t n_tokens : {1, 3, 16}) {
+  // A shader is compiled for each number of tokens, which takes seconds on the CPU.
+  std::vector<int64_t> numbers = {1, 16};
+  if (k == 203) numbers.push_back(3);
+  for (const int64_t n_tokens : numbers) {
     const std::vector<float> some(x.begin(), x.begin() + k * n_tokens);
     ASSERT_OK_AND_ASSIGN(const auto y, product_of(dtype, k, n, matrix.bytes, some, device));
     EXPECT_TRUE(std::equal(y.begin(), y.end(), all.begin())) << n_tokens;

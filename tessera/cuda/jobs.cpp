@@ -8,6 +8,7 @@
 
 #include "tessera/base/checked.h"
 #include "tessera/base/index.h"
+#include "tessera/gpu/ops/experts.h"
 #include "tessera/graph/op_info.h"
 
 namespace tessera::cuda {
@@ -39,14 +40,18 @@ std::string kernel_name(const Step& step) {
   return name;
 }
 
+bool is_expert_op(const Step& step, ExpertOp op) {
+  return step.shader == Shader::experts && step.variant == static_cast<uint32_t>(op);
+}
+
 // Longer rows of norms have more threads, so that each keeps its part in registers.
 uint32_t threads_of(const Step& step) {
   if (step.n_threads != 0) return step.n_threads;
-  if (step.node->op == Op::expert_routes) {
+  if (is_expert_op(step, ExpertOp::expert_routes)) {
     const uint32_t n_pairs = step.params.x[0].ne[0] * step.params.x[0].ne[1];
     return std::bit_ceil(std::clamp(n_pairs, kDefaultThreads, kMostRoutesThreads));
   }
-  if (step.node->op == Op::expert_sum) return kSumThreads;
+  if (is_expert_op(step, ExpertOp::expert_sum)) return kSumThreads;
   if (step.shader != Shader::norm) return kDefaultThreads;
   const uint32_t n = step.params.x[0].ne[0];
   return n <= 8 * kNormThreads ? kNormThreads : n <= 16 * kNormThreads ? 2 * kNormThreads : 4 * kNormThreads;
@@ -55,14 +60,11 @@ uint32_t threads_of(const Step& step) {
 // Dynamic shared memory of a block.
 uint32_t shared_bytes_of(const Step& step) {
   const uint32_t n_warps = threads_of(step) / kWarp;
-  switch (step.node->op) {
-    case Op::expert_routes:
-      return n_warps * std::min(step.params.u[0], kRoutedExperts) * static_cast<uint32_t>(sizeof(uint32_t));
-    case Op::top_groups:
-      return n_warps * step.params.u[0] * 2 * static_cast<uint32_t>(sizeof(float));
-    default:
-      return step.shared_bytes;
-  }
+  if (is_expert_op(step, ExpertOp::expert_routes))
+    return n_warps * std::min(step.params.u[0], kRoutedExperts) * static_cast<uint32_t>(sizeof(uint32_t));
+  if (is_expert_op(step, ExpertOp::top_groups))
+    return n_warps * step.params.u[0] * 2 * static_cast<uint32_t>(sizeof(float));
+  return step.shared_bytes;
 }
 
 // The groups of a step that one block computes: in some kernels a group is a row that would leave most of a block idle.
@@ -79,14 +81,10 @@ uint32_t groups_per_block(const Step& step) {
 }
 
 uint32_t blocks_of(const Step& step) {
-  switch (step.node->op) {
-    case Op::top_k:
-    case Op::top_groups:
-    case Op::expert_weights:  // a warp per token, where shaders have an invocation
+  for (const ExpertOp op : {ExpertOp::top_k, ExpertOp::top_groups, ExpertOp::expert_weights})
+    if (is_expert_op(step, op))  // a warp per token, where shaders have an invocation
       return div_ceil(step.params.y.ne[1], threads_of(step) / kWarp);
-    default:
-      return div_ceil(step.params.n_groups, groups_per_block(step));
-  }
+  return div_ceil(step.params.n_groups, groups_per_block(step));
 }
 
 bool overlaps(const OperandParams& a, const OperandParams& b) { return a.data < end_of(b) && b.data < end_of(a); }

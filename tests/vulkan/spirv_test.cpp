@@ -82,10 +82,9 @@ TEST(Spirv, TranslatesEveryInstructionOfMatrices) {
   before.insert(before.end(), {instruction(5359, {10, 30, 50, 51, 9, 2, 16}), instruction(5359, {11, 31, 50, 51, 8}),
                                instruction(61, {12, 32, 52}), instruction(5361, {12, 33, 30, 31, 32}),
                                instruction(5360, {53, 33, 51, 8, 32})});
-  after.insert(after.end(),
-               {instruction(4457, {10, 30, 50, kBound, 51, 2, 16}), instruction(4457, {11, 31, 50, kBound + 1, 51}),
-                instruction(61, {12, 32, 52}), instruction(4459, {12, 33, 30, 31, 32}),
-                instruction(4458, {53, 33, kBound + 1, 51, 32})});
+  after.insert(after.end(), {instruction(4457, {10, 30, 50, kBound, 51, 2, 16}),
+                             instruction(4457, {11, 31, 50, kBound + 1, 51}), instruction(61, {12, 32, 52}),
+                             instruction(4459, {12, 33, 30, 31, 32}), instruction(4458, {53, 33, kBound + 1, 51, 32})});
   Words expected = module_of(after);
   expected[3] = kBound + 4;
   EXPECT_EQ(vulkan::to_khr_matrices(module_of(before)).value(), expected);
@@ -95,10 +94,9 @@ TEST(Spirv, AProductOfSumsIsByElements) {
   std::vector<Words> before = declarations(), after = translated_declarations();
   before.insert(before.end(), {instruction(61, {12, 30, 52}), instruction(5361, {12, 31, 30, 33, 32}),
                                instruction(5361, {12, 34, 31, 33, 31})});
-  after.insert(after.end(),
-               {instruction(61, {12, 30, 52}), instruction(133, {12, kBound + 4, 30, 33}),
-                instruction(129, {12, 31, 32, kBound + 4}), instruction(133, {12, kBound + 5, 31, 33}),
-                instruction(129, {12, 34, 31, kBound + 5})});
+  after.insert(after.end(), {instruction(61, {12, 30, 52}), instruction(133, {12, kBound + 4, 30, 33}),
+                             instruction(129, {12, 31, 32, kBound + 4}), instruction(133, {12, kBound + 5, 31, 33}),
+                             instruction(129, {12, 34, 31, kBound + 5})});
   Words expected = module_of(after);
   expected[3] = kBound + 6;
   EXPECT_EQ(vulkan::to_khr_matrices(module_of(before)).value(), expected);

@@ -1,14 +1,11 @@
-// Operations of a mixture of experts, except their products.
-#include "tessera/graph/ops/experts.h"
+#include "tessera/gpu/ops/experts.h"
 
 #include "tessera/gpu/ops/dispatch.h"
+#include "tessera/graph/ops/experts.h"
 
 namespace tessera::gpu {
 
 namespace {
-
-// The variants of experts.comp.
-enum class ExpertOp : uint32_t { top_k, top_groups, expert_weights, expert_routes, expert_rows, expert_sum };
 
 void choose(Step& step, ExpertOp op) {
   step.shader = Shader::experts;

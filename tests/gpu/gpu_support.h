@@ -40,9 +40,9 @@ struct TestOutputs {
 };
 
 /// Runs a graph on a device `n_runs` times with the same memory.
-inline Result<TestOutputs> run_on(const Device& device, const TestGraph& test, int n_runs = 1) {
-  TESSERA_ASSIGN(const auto backend,
-                 device.create_backend({.threads = {.n_threads = 1}, .activations = ActivationPrecision::float32}));
+inline Result<TestOutputs> run_on(const Device& device, const TestGraph& test, int n_runs = 1,
+                                  ActivationPrecision activations = ActivationPrecision::float32) {
+  TESSERA_ASSIGN(const auto backend, device.create_backend({.threads = {.n_threads = 1}, .activations = activations}));
   std::vector<std::unique_ptr<OwnedTensor>> tensors;
   for (const TestTensor& t : test.tensors)
     tensors.push_back(std::make_unique<OwnedTensor>(device.buffer_type(), t.name, t.dtype, t.shape, t.data));

@@ -98,6 +98,77 @@ TEST_F(VulkanCooperative, LargeAndSmallActivationsKeepTheirPrecision) {
     }
 }
 
+// Runs a graph with output y on matrices, and compares with the CPU.
+void expect_on_matrices(const TestGraph& test, const std::string& name) {
+  const auto cpu = cpu::create_device("").value();
+  ASSERT_OK_AND_ASSIGN(const TestOutputs expected, run_on(*cpu, test));
+  ASSERT_OK_AND_ASSIGN(const TestOutputs got,
+                       run_on(*gpu_device_with_matrices(), test, 1, ActivationPrecision::automatic));
+  const auto y = values_of<float>(got.outputs.at("y")), exact = values_of<float>(expected.outputs.at("y"));
+  EXPECT_LE(relative_error(y, exact), 1e-6) << name;  // of two products
+  EXPECT_FALSE(same_bytes(y, exact)) << name;         // not in f32
+}
+
+// Heads have matrices of their own; their rows of x are far apart.
+TEST_F(VulkanCooperative, HeadsAreAsOnTheCpu) {
+  Rng rng(6);
+  const int64_t k = 64, n = 24, n_heads = 3;
+  const FormatMatrix matrix = random_matrix(DType::q8_0, k, n * n_heads, rng);
+  for (const int64_t n_tokens : {2, 19})
+    expect_on_matrices({.tensors = {{"w", DType::q8_0, {k, n, n_heads}, matrix.bytes}},
+                        .build =
+                            [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+                              const Value wide = b.input("x", DType::f32, {k + 16, n_heads, n_tokens});
+                              Layout layout = b.spec(wide).layout;
+                              layout.shape[0] = k;
+                              b.output(b.mul_mat_heads(tensors[0], b.view(wide, layout, 16)), "y");
+                            },
+                        .inputs = {{"x", bytes_of(random_values(rng, (k + 16) * n_heads * n_tokens))}}},
+                       fmt::format("{} tokens", n_tokens));
+}
+
+// An expert has more tokens than a tile and another has none; x is by token and by routed pair.
+TEST_F(VulkanCooperative, ExpertsAreAsOnTheCpu) {
+  Rng rng(7);
+  const int64_t k = 96, n = 64, n_experts = 4, n_used = 2;
+  const FormatMatrix up = random_matrix(DType::q8_0, k, n * n_experts, rng);
+  const FormatMatrix down = random_matrix(DType::f16, n, k * n_experts, rng);
+  for (const int64_t n_tokens : {3, 133}) {
+    std::vector<int32_t> ids;
+    for (int32_t t = 0; t < n_tokens; ++t) {
+      ids.push_back(2);
+      ids.push_back(t % 3 == 0 ? 0 : 3);
+    }
+    expect_on_matrices({.tensors = {{"up", DType::q8_0, {k, n, n_experts}, up.bytes},
+                                    {"down", DType::f16, {n, k, n_experts}, down.bytes}},
+                        .build =
+                            [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+                              const Value chosen = b.input("ids", DType::i32, {n_used, n_tokens});
+                              const ExpertRoutes routes = b.expert_routes(chosen, n_experts);
+                              const Value h = b.mul_mat_experts(tensors[0], b.input("x", DType::f32, {k, n_tokens}),
+                                                                routes, ExpertInput::tokens);
+                              b.output(b.mul_mat_experts(tensors[1], h, routes, ExpertInput::routed), "y");
+                            },
+                        .inputs = {{"ids", bytes_of(ids)}, {"x", bytes_of(random_values(rng, k * n_tokens))}}},
+                       fmt::format("{} tokens", n_tokens));
+  }
+}
+
+// With activations of f32, products are those of the plain shaders.
+TEST_F(VulkanCooperative, ActivationsOfF32TurnThemOff) {
+  Rng rng(8);
+  const FormatMatrix matrix = random_matrix(DType::q8_0, 64, 20, rng);
+  const TestGraph test{.tensors = {{"w", DType::q8_0, {64, 20}, matrix.bytes}},
+                       .build =
+                           [&](GraphBuilder& b, const std::vector<Value>& tensors) {
+                             b.output(b.mul_mat(tensors[0], b.input("x", DType::f32, {64, 20})), "y");
+                           },
+                       .inputs = {{"x", bytes_of(random_values(rng, 64 * 20))}}};
+  ASSERT_OK_AND_ASSIGN(const TestOutputs plain, run_on(*gpu_device(), test));
+  ASSERT_OK_AND_ASSIGN(const TestOutputs precise, run_on(*gpu_device_with_matrices(), test));
+  EXPECT_EQ(plain.outputs.at("y"), precise.outputs.at("y"));
+}
+
 // f16 lacks the range of these weights and their precision.
 TEST_F(VulkanCooperative, WeightsOfF32AndBf16AreMultipliedInF32) {
   Rng rng(5);

@@ -2,6 +2,7 @@
 #include "tessera/vulkan/cooperative.h"
 
 #include <array>
+#include <cstdlib>
 #include <limits>
 
 #include "tessera/base/half.h"
@@ -152,6 +153,35 @@ TEST_F(VulkanCooperative, ExpertsAreAsOnTheCpu) {
                         .inputs = {{"ids", bytes_of(ids)}, {"x", bytes_of(random_values(rng, k * n_tokens))}}},
                        fmt::format("{} tokens", n_tokens));
   }
+}
+
+// The converted activations of many tokens are in the plan: f16 values and a scale for each of two segments.
+TEST_F(VulkanCooperative, ActivationsAreInTheMemoryPlan) {
+  const auto bytes_for = [](const Device& device, int64_t n_tokens) -> Result<size_t> {
+    TESSERA_ASSIGN(const auto backend, device.create_backend({}));
+    GraphBuilder b;
+    const Value w = b.input("w", DType::q8_0, {288, 16}), x = b.input("x", DType::f32, {288, n_tokens});
+    b.output(b.mul_mat(w, x), "y");
+    TESSERA_ASSIGN(const Graph graph, std::move(b).finish());
+    return backend->work_bytes(graph);
+  };
+  ASSERT_OK_AND_ASSIGN(const size_t few, bytes_for(*gpu_device_with_matrices(), 16));
+  constexpr size_t kAlignment = 256, kStep = 512;  // of the memory, and bytes of a step's parameters
+  for (const size_t n_tokens : {17u, 80u}) {
+    ASSERT_OK_AND_ASSIGN(const size_t many, bytes_for(*gpu_device_with_matrices(), static_cast<int64_t>(n_tokens)));
+    EXPECT_GE(many, few + n_tokens * 2 * (256 * 2 + 4));
+    EXPECT_LE(many, few + n_tokens * 2 * (256 * 2 + 4) + kStep + kAlignment);
+  }
+}
+
+TEST_F(VulkanCooperative, AVariableTurnsThemOff) {
+  ::unsetenv("TESSERA_VULKAN_COOPMAT");
+  EXPECT_TRUE(vulkan::options_from_environment()->has_matrices);
+  ::setenv("TESSERA_VULKAN_COOPMAT", "1", 1);
+  EXPECT_TRUE(vulkan::options_from_environment()->has_matrices);
+  ::setenv("TESSERA_VULKAN_COOPMAT", "0", 1);
+  EXPECT_FALSE(vulkan::options_from_environment()->has_matrices);
+  ::unsetenv("TESSERA_VULKAN_COOPMAT");
 }
 
 // With activations of f32, products are those of the plain shaders.

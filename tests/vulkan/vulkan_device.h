@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -109,10 +110,14 @@ inline bool is_emulated() { return false; }
 /// Largest error of products in the precision of f32, relative to sums in f64.
 inline constexpr double kProductBound = 1e-12;
 
-/// Skips tests without a device. Fails a test that caused messages of the validation layer.
+/// Whether Mesa's driver for processors is installed, so that there must be a device.
+inline bool has_software_driver() { return std::filesystem::exists("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json"); }
+
+/// Skips tests without a device and without a driver. Fails a test that caused messages of the validation layer.
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
+    ASSERT_TRUE(gpu_device() != nullptr || !has_software_driver()) << "no device with the installed driver";
     if (gpu_device() == nullptr) GTEST_SKIP() << "no Vulkan device";
   }
   void TearDown() override {

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "tessera/base/index.h"
@@ -26,10 +25,6 @@ constexpr int64_t kManyProbeTokens = 40, kFewProbeTokens = 3;
 
 std::string name_of(const Matrices& matrices) {
   return matrices.n_lanes == 0 ? "off" : matrices.is_emulated ? "emulated" : "on";
-}
-
-bool begins_with(std::span<const float> values, std::span<const float> begin) {
-  return begin.size() <= values.size() && std::memcmp(values.data(), begin.data(), begin.size_bytes()) == 0;
 }
 
 class VulkanBackend final : public Backend {

@@ -131,4 +131,8 @@ bool probes_agree(std::span<const float> plain, std::span<const float> cooperati
   return power > 0 && error <= kMaxError * power;  // false for a NaN
 }
 
+bool begins_with(std::span<const float> many, std::span<const float> few) {
+  return few.size() <= many.size() && std::memcmp(many.data(), few.data(), few.size_bytes()) == 0;
+}
+
 }  // namespace tessera::vulkan

@@ -34,5 +34,7 @@ gpu::Matrices find_matrices(const Instance& instance, VkPhysicalDevice device,
 Result<std::vector<float>> compute_probe(const Device& device, int64_t n_tokens);
 /// Whether two probes differ only by the rounding of one of them to f16.
 bool probes_agree(std::span<const float> plain, std::span<const float> cooperative);
+/// Whether a probe of fewer tokens has the bits of the first tokens of the other one.
+bool begins_with(std::span<const float> many, std::span<const float> few);
 
 }  // namespace tessera::vulkan

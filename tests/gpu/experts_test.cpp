@@ -108,6 +108,20 @@ TEST_F(GpuExperts, RoutesAreTheCpus) {
     }
 }
 
+// More groups than a warp has lanes.
+TEST_F(GpuExperts, ManyGroupsAreTheCpus) {
+  constexpr int64_t kExperts = 96, kTokens = 6;
+  Rng rng(4);
+  expect_same_ids({.tensors = {},
+                   .build =
+                       [&](GraphBuilder& b, const auto&) {
+                         const Value x = b.input("x", DType::f32, {kExperts, kTokens});
+                         b.output(b.top_groups(x, {.n_groups = 48, .n_used = 20}), "groups");
+                       },
+                   .inputs = {{"x", bytes_of(random_values(rng, kExperts * kTokens))}}},
+                  "groups");
+}
+
 // Some experts have no tokens, and one has more rows than a workgroup computes at a time.
 TEST_F(GpuExperts, ProductsAndSumsAreTheCpus) {
   constexpr int64_t kIn = 40, kOut = 22, kExperts = 7, kUsed = 3, kTokens = 21;

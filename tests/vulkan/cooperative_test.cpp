@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <limits>
+#include <span>
 
 #include "tessera/base/half.h"
 #include "tests/gpu/formats_testing.h"
@@ -44,6 +45,11 @@ TEST_F(VulkanCooperative, AProbeThatIsWrongIsFound) {
   EXPECT_FALSE(vulkan::probes_agree(plain, wrong));
   EXPECT_FALSE(vulkan::probes_agree(plain, std::vector<float>(plain.size(), 0.0f)));
   EXPECT_FALSE(vulkan::probes_agree(plain, {}));
+  const std::span<const float> all = plain;
+  EXPECT_TRUE(vulkan::begins_with(all, all.first(80)));
+  EXPECT_TRUE(vulkan::begins_with(all, all));
+  EXPECT_FALSE(vulkan::begins_with(all, all.last(80)));
+  EXPECT_FALSE(vulkan::begins_with(all.first(80), all));
 }
 
 struct MatricesCase {

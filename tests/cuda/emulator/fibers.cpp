@@ -1,5 +1,8 @@
 #include <boost/context/detail/fcontext.hpp>
 
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -82,6 +85,17 @@ void run_thread(context::transfer_t from) {
   context::jump_fcontext(m.scheduler, nullptr);
 }
 
+constexpr unsigned char kUnwritten = 0xa5;
+constexpr size_t kSharedAlignment = 128, kSharedMargin = 128;
+
+// Ends the tests if a block has written behind its dynamic shared memory.
+void check_margin(uint32_t shared_bytes) {
+  const unsigned char* margin = shared() + shared_bytes;
+  if (std::all_of(margin, margin + kSharedMargin, [](unsigned char byte) { return byte == kUnwritten; })) return;
+  std::fputs("a block wrote behind its dynamic shared memory\n", stderr);
+  std::abort();
+}
+
 void run_block(Machine& m) {
   m.all = {.n_waiting = 0, .n_alive = m.n_threads, .generation = 0};
   for (size_t w = 0; w < m.warps.size(); ++w) m.warps[w] = {.n_waiting = 0, .n_alive = kWarpSize, .generation = 0};
@@ -126,13 +140,14 @@ void launch(KernelFunction kernel, const void* params, uint32_t n_blocks, uint32
   if (m.fibers.size() < n_threads) m.fibers.resize(n_threads);
   m.warps.resize(n_threads / kWarpSize);
   m.exchanged.resize(n_threads / kWarpSize);
-  m.shared.resize(shared_bytes + 128);
+  m.shared.resize(shared_bytes + kSharedAlignment + kSharedMargin);
   m.kernel = kernel;
   m.params = params;
   m.n_threads = n_threads;
   for (m.block = 0; m.block < n_blocks; ++m.block) {
-    std::fill(m.shared.begin(), m.shared.end(), static_cast<unsigned char>(0xa5));
+    std::fill(m.shared.begin(), m.shared.end(), kUnwritten);
     run_block(m);
+    check_margin(shared_bytes);
   }
 }
 
@@ -141,7 +156,7 @@ uint32_t n_threads() { return machine().n_threads; }
 uint32_t block() { return machine().block; }
 unsigned char* shared() {
   unsigned char* start = machine().shared.data();
-  return start + (128 - reinterpret_cast<uintptr_t>(start) % 128) % 128;
+  return start + (kSharedAlignment - reinterpret_cast<uintptr_t>(start) % kSharedAlignment) % kSharedAlignment;
 }
 void sync_block() { wait_at(machine().all); }
 void sync_warp() { wait_at(machine().warps[machine().thread / kWarpSize]); }

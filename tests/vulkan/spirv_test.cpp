@@ -81,10 +81,11 @@ TEST(Spirv, TranslatesEveryInstructionOfMatrices) {
   std::vector<Words> before = declarations(), after = translated_declarations();
   before.insert(before.end(), {instruction(5359, {10, 30, 50, 51, 9, 2, 16}), instruction(5359, {11, 31, 50, 51, 8}),
                                instruction(61, {12, 32, 52}), instruction(5361, {12, 33, 30, 31, 32}),
-                               instruction(5360, {53, 33, 51, 8, 32})});
-  after.insert(after.end(), {instruction(4457, {10, 30, 50, kBound, 51, 2, 16}),
-                             instruction(4457, {11, 31, 50, kBound + 1, 51}), instruction(61, {12, 32, 52}),
-                             instruction(4459, {12, 33, 30, 31, 32}), instruction(4458, {53, 33, kBound + 1, 51, 32})});
+                               instruction(5360, {53, 33, 51, 8, 32}), instruction(5360, {53, 33, 51, 9})});
+  after.insert(after.end(),
+               {instruction(4457, {10, 30, 50, kBound, 51, 2, 16}), instruction(4457, {11, 31, 50, kBound + 1, 51}),
+                instruction(61, {12, 32, 52}), instruction(4459, {12, 33, 30, 31, 32}),
+                instruction(4458, {53, 33, kBound + 1, 51, 32}), instruction(4458, {53, 33, kBound, 51})});
   Words expected = module_of(after);
   expected[3] = kBound + 4;
   EXPECT_EQ(vulkan::to_khr_matrices(module_of(before)).value(), expected);
@@ -107,6 +108,7 @@ TEST(Spirv, OtherModulesStayTheSame) {
   Words expected = module;
   expected[3] = kBound + 4;
   EXPECT_EQ(vulkan::to_khr_matrices(module).value(), expected);
+  EXPECT_EQ(vulkan::to_khr_matrices(module_of({})).value().size(), 5u);
 }
 
 TEST(Spirv, BadModulesAreErrors) {

@@ -95,7 +95,9 @@ Result<> Context::read_properties() {
   type_ = properties.properties.deviceType;
   subgroup_size_ = std::max(v11.subgroupSize, 1u);
   const VkPhysicalDeviceLimits& limits = properties.properties.limits;
-  if (std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]) >= kLargeWorkgroup)
+  const bool has_room =
+      std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]) >= kLargeWorkgroup;
+  if (has_room && subgroup_size_ >= kFewestLanes && subgroup_size_ <= kGpuLanes)
     shared_bytes_ = limits.maxComputeSharedMemorySize;
   const auto needed =
       static_cast<VkSubgroupFeatureFlags>(VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT);

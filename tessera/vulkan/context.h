@@ -73,9 +73,10 @@ class Context {
   uint32_t subgroup_size() const { return subgroup_size_; }
   /// Invocations per workgroup, for all shaders.
   uint32_t n_lanes() const { return n_lanes_; }
-  /// Whether workgroups have as many invocations as those of a GPU, and up to kLargeWorkgroup.
+  /// Whether this is a device with workgroups of kGpuLanes invocations and, for a few shaders, of kLargeWorkgroup.
   bool has_large_workgroups() const { return n_lanes_ == kGpuLanes && shared_bytes_ != 0; }
-  /// Shared memory of a workgroup of 256 invocations; 0 if the device has no such workgroups.
+  /// Shared memory of a workgroup of 256 invocations; 0 if the device has no such workgroups, or subgroups of less than
+  /// 8 or more than 64 invocations, which attention_tiles.comp cannot use.
   int64_t shared_bytes() const { return shared_bytes_; }
   /// The cooperative matrices with which the device was created.
   const gpu::Matrices& matrices() const { return matrices_; }

@@ -58,11 +58,16 @@ int64_t n_x_rows(const StepContext& context) { return context.spec(1).layout.sha
 
 int64_t n_matrix_segments(const StepContext& context) { return div_ceil(context.spec(0).shape()[0], kMatrixSegment); }
 
-void set_product(const Product& product, int64_t row_groups, int64_t n_shares, Step& step) {
+// Sets what all shaders of products read. A workgroup computes group_rows rows of n_rows, and group_tokens tokens at a
+// time.
+Result<> set_product(const Product& product, int64_t n_rows, int64_t group_rows, int64_t group_tokens, Step& step) {
+  const int64_t row_groups = div_ceil(n_rows, group_rows);
+  const int64_t n_shares = product.shares_tokens ? div_ceil(product.n_tokens, group_tokens) : 1;
   const int64_t values[] = {row_groups,       n_shares,        product.n_matrices,
                             product.n_tokens, product.x_token, product.y_token,
                             product.x_head,   product.y_head,  product.pairs_per_token};
   for (size_t i = 0; i < std::size(values); ++i) step.params.u[i] = count(values[i]);
+  return set_groups(step, row_groups * n_shares * product.n_matrices);
 }
 
 // Converted x, and an inverse scale per segment.
@@ -95,10 +100,7 @@ Result<> prepare_few_on_matrices(const StepContext& context, const Product& prod
   step.format = weights.dtype;
   step.variant = context.matrices.n_lanes | count(n_tokens) << 8 | wholeness_of(weights) |
                  width_of_reads(product, step, weights.dtype);
-  const int64_t row_groups = div_ceil(weights.shape()[1], kFewRows);
-  const int64_t n_shares = product.shares_tokens ? div_ceil(product.n_tokens, n_tokens) : 1;
-  set_product(product, row_groups, n_shares, step);
-  return set_groups(step, row_groups * n_shares * product.n_matrices);
+  return set_product(product, weights.shape()[1], kFewRows, n_tokens, step);
 }
 
 // The second of two dispatches, after the conversion of x.
@@ -110,11 +112,8 @@ Result<> prepare_many_on_matrices(const StepContext& context, Step& step) {
   step.format = weights.dtype;
   step.variant = context.matrices.n_lanes | (is_aligned ? kAlignedY : 0) | wholeness_of(weights) |
                  width_of_reads(product, step, weights.dtype);
-  const int64_t row_groups = div_ceil(weights.shape()[1], kMatrixRows);
-  const int64_t n_shares = product.shares_tokens ? div_ceil(product.n_tokens, kMatrixTokens) : 1;
-  set_product(product, row_groups, n_shares, step);
   step.params.u[9] = count(n_x_rows(context));
-  return set_groups(step, row_groups * n_shares * product.n_matrices);
+  return set_product(product, weights.shape()[1], kMatrixRows, kMatrixTokens, step);
 }
 
 Result<> prepare_product(const StepContext& context, Step& step) {
@@ -130,10 +129,7 @@ Result<> prepare_product(const StepContext& context, Step& step) {
   step.shader = is_tiled ? Shader::matmul_tiles : Shader::matmul;
   step.variant = shape.variant | width_of_reads(product, step, weights.dtype);
   step.format = weights.dtype;
-  const int64_t row_groups = div_ceil(weights.shape()[1], shape.n_rows);
-  const int64_t n_shares = product.shares_tokens ? div_ceil(product.n_tokens, shape.n_tokens) : 1;
-  set_product(product, row_groups, n_shares, step);
-  return set_groups(step, row_groups * n_shares * product.n_matrices);
+  return set_product(product, weights.shape()[1], shape.n_rows, shape.n_tokens, step);
 }
 
 }  // namespace

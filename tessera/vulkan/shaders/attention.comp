@@ -72,7 +72,8 @@ float score_block(uint b, uvec2 valid) {
   float most = -kInfinity;
   for (uint t = 0; t < kPerLane; ++t) {
     const uint j = min(lane() + t * n_lanes(), kBlockTokens);  // written by this invocation: no barrier is needed
-    const float s = (seen >> t & 1u) != 0u ? score_of(score_params, scores[j], int(b * kBlockTokens + j) - position, head) : -kInfinity;
+    const int distance = int(b * kBlockTokens + j) - position;
+    const float s = (seen >> t & 1u) != 0u ? score_of(score_params, scores[j], distance, head) : -kInfinity;
     scores[j] = s;
     most = max(most, isnan(s) ? kInfinity : s);
   }

@@ -1,5 +1,5 @@
-// Shared by the shaders of attention: scores, the positions that a token attends to, and merging the partial results of a
-// query head over the splits of its sequence, in the order of the splits and with the same operations in each shader.
+// Shared by the shaders of attention: scores, the positions that a token attends to, and merging the partial results of
+// a query head over the splits of its sequence, in the order of the splits and with the same operations in each shader.
 
 const uint kBlockTokens = 64, kMaxDim = 1024;
 const uint kSplitBlocks = 4;  // blocks per split, as in ops/attention.cpp

@@ -3,8 +3,8 @@
 // Attention for many tokens: the same operations as attention.comp, in the same order, for several queries at once. A
 // workgroup of 256 invocations takes up to 16 queries of a KV head. It reads each block of the cache once for all of
 // them into shared memory.
-//   kVariant: bits 0 to 7: queries per workgroup (4, 8 or 16); 3 and 4 of the next byte: K and V can be read 16 bytes at a
-//   time
+//   kVariant: bits 0 to 7: queries per workgroup (4, 8 or 16); bits 3 and 4 of the next byte: K and V can be read 16
+//   bytes at a time
 //   x, u, extra: as in attention.comp, with u[4] = 0; u[7]: groups of queries of a KV head
 #define kWorkgroup 256
 #include "step.glsl"
@@ -23,8 +23,8 @@ const uint kMine = 4u * kMostDim / kWorkgroup;
 shared vec4 pool[kBlockTokens * kLine];   // a part of K or V, or the values of a split
 shared vec4 query[kQueries * kMostDim / 4u];
 shared float scores[kQueries * kBlockTokens], tree[kQueries * 16u], maxima[kQueries * 8u];
-// By query: of this block, of this split and of all splits.
-shared float block_highest[kQueries], keep[kQueries], highest[kQueries], sum[kQueries];
+// By query: of this split and of all splits.
+shared float keep[kQueries], highest[kQueries], sum[kQueries];
 shared float total_highest[kQueries], total_sum[kQueries], merge_keep[kQueries], merge_take[kQueries];
 shared uint first[kQueries], end[kQueries];
 shared int position[kQueries], slot[kQueries];

@@ -1,11 +1,12 @@
-# tessera_isa_sources(TARGET DIR [SOURCES ...] [OPTIONS ...]): compiles every DIR/*.cpp and the sources once per
-# instruction set into TARGET.
+# tessera_isa_sources(TARGET DIR [SOURCES ...] [DERIVED ...] [OPTIONS ...]): compiles every DIR/*.cpp and the sources
+# once per instruction set into TARGET.
 #
-# Each copy sees TESSERA_ISA_NAMESPACE (scalar, avx2, avx512) and puts all that it defines into that
-# namespace; isa/sets.cpp picks one at run time. Such a source includes no header that has inline code outside that
+# Each copy sees TESSERA_ISA_NAMESPACE (scalar, avx2, avxvnni, avx512) and puts all that it defines into that
+# namespace; isa/sets.cpp picks one at run time. A set that is derived from another one (TESSERA_ISA_BASE_<set>) adds
+# a few instructions to it. It has its own copy of the sources of DERIVED only, and shares all other code of its base. Such a source includes no header that has inline code outside that
 # namespace: the linker keeps one copy of a shared inline function, and it could be the AVX-512 one.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
-  set(isas_default scalar avx2 avx512)
+  set(isas_default scalar avx2 avxvnni avx512)
 else()
   set(isas_default scalar)
 endif()
@@ -15,6 +16,8 @@ set(TESSERA_PLAIN_ISAS "" CACHE STRING "Instruction sets whose kernels are compi
 set(TESSERA_KERNEL_SANITIZE "${TESSERA_SANITIZE}" CACHE STRING "Sanitizers of the other kernels")
 set(TESSERA_ISA_FLAGS_scalar "")
 set(TESSERA_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt)
+set(TESSERA_ISA_FLAGS_avxvnni ${TESSERA_ISA_FLAGS_avx2} -mavxvnni)
+set(TESSERA_ISA_BASE_avxvnni avx2)
 set(TESSERA_ISA_FLAGS_avx512 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt -mavx512f -mavx512bw -mavx512dq
   -mavx512vl -mavx512vnni -mprefer-vector-width=512
   # GCC 12 warns of the deliberately undefined operands inside its own intrinsics (GCC bug 105593).
@@ -28,12 +31,24 @@ function(tessera_isa_sets target)
 endfunction()
 
 function(tessera_isa_sources target dir)
-  cmake_parse_arguments(ARG "" "" "SOURCES;OPTIONS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DERIVED;OPTIONS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cpp)
   foreach(isa ${TESSERA_ISAS})
-    add_library(${target}_${isa} OBJECT ${sources} ${ARG_SOURCES})
+    set(base ${TESSERA_ISA_BASE_${isa}})
+    if(base)
+      set(isa_sources ${ARG_DERIVED})
+    else()
+      set(isa_sources ${sources} ${ARG_SOURCES})
+    endif()
+    if(NOT isa_sources)
+      continue()
+    endif()
+    add_library(${target}_${isa} OBJECT ${isa_sources})
     target_include_directories(${target}_${isa} PRIVATE ${PROJECT_SOURCE_DIR})
     target_compile_definitions(${target}_${isa} PRIVATE TESSERA_ISA_NAMESPACE=${isa} TESSERA_ISA_${isa}=1)
+    if(base)
+      target_compile_definitions(${target}_${isa} PRIVATE TESSERA_ISA_BASE=${base} TESSERA_ISA_${base}=1)
+    endif()
     target_compile_options(${target}_${isa} PRIVATE ${TESSERA_ISA_FLAGS_${isa}} ${ARG_OPTIONS})
     if(CMAKE_BUILD_TYPE STREQUAL "Release")
       target_compile_options(${target}_${isa} PRIVATE -O3)

@@ -209,6 +209,8 @@ bool runs_avx2_code(const CpuFeatures& features) {
   return features.avx2 && features.fma && features.f16c && features.bmi1 && features.bmi2 && features.popcnt;
 }
 
+bool runs_avxvnni_code(const CpuFeatures& features) { return runs_avx2_code(features) && features.avx_vnni; }
+
 bool runs_avx512_code(const CpuFeatures& features) {
   return runs_avx2_code(features) && features.avx512f && features.avx512bw && features.avx512dq && features.avx512vl &&
          features.avx512_vnni;

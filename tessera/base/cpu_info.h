@@ -31,6 +31,7 @@ CpuFeatures cpu_features();
 
 /// True if the CPU has every feature that cmake/isa.cmake enables in the compiler flags of an instruction set.
 bool runs_avx2_code(const CpuFeatures& features);
+bool runs_avxvnni_code(const CpuFeatures& features);
 bool runs_avx512_code(const CpuFeatures& features);
 
 /// "ssse3 sse4_1 avx2 ...": feature names as in /proc/cpuinfo.

@@ -4,16 +4,16 @@
 
 namespace tessera::cpu {
 
-#define TESSERA_INSTRUCTION_SET(name, usable) \
-  namespace name {                            \
-  const Kernels& kernels();                   \
+#define TESSERA_INSTRUCTION_SET(name, base, usable) \
+  namespace name {                                  \
+  const Kernels& kernels();                         \
   }
 #include "tessera/isa/sets.def"
 
 namespace {
 
 constexpr const Kernels& (*kKernelsOf[])() = {
-#define TESSERA_INSTRUCTION_SET(name, usable) name::kernels,
+#define TESSERA_INSTRUCTION_SET(name, base, usable) name::kernels,
 #include "tessera/isa/sets.def"
 };
 

@@ -8,7 +8,7 @@
 
 namespace tessera::cpu {
 
-/// The kernels of a set by name ("scalar", "avx2", "avx512"); "": the kernels of isa::default_isa(). Errors:
+/// The kernels of a set by name ("scalar", "avx2", "avxvnni", "avx512"); "": the kernels of isa::default_isa(). Errors:
 /// unsupported (a name that is unknown, not built, or not supported by this CPU; the message lists the usable sets).
 Result<const Kernels*> select_kernels(const std::string& isa);
 

@@ -18,7 +18,7 @@ struct InstructionSet {
 bool runs_scalar_code(const CpuFeatures& /*cpu*/) { return true; }
 
 constexpr InstructionSet kSets[] = {
-#define TESSERA_INSTRUCTION_SET(name, usable) {#name, usable},
+#define TESSERA_INSTRUCTION_SET(name, base, usable) {#name, usable},
 #include "tessera/isa/sets.def"
 };
 

@@ -5,9 +5,9 @@
 
 namespace tessera::quant {
 
-#define TESSERA_INSTRUCTION_SET(name, usable) \
-  namespace name {                            \
-  extern const Format* const* const kFormats; \
+#define TESSERA_INSTRUCTION_SET(name, base, usable) \
+  namespace base {                                  \
+  extern const Format* const* const kFormats;       \
   }
 #include "tessera/isa/sets.def"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr const Format* const* const* kFormatsOf[] = {
 // formats of each instruction set, by GGUF type id
-#define TESSERA_INSTRUCTION_SET(name, usable) &name::kFormats,
+#define TESSERA_INSTRUCTION_SET(name, base, usable) &base::kFormats,
 #include "tessera/isa/sets.def"
 };
 

@@ -8,16 +8,16 @@
 
 namespace tessera::sample {
 
-#define TESSERA_INSTRUCTION_SET(name, usable) \
-  namespace name {                            \
-  const SoftmaxKernels& softmax_kernels();    \
+#define TESSERA_INSTRUCTION_SET(name, base, usable) \
+  namespace base {                                  \
+  const SoftmaxKernels& softmax_kernels();          \
   }
 #include "tessera/isa/sets.def"
 
 namespace {
 
 constexpr const SoftmaxKernels& (*kKernelsOf[])() = {
-#define TESSERA_INSTRUCTION_SET(name, usable) name::softmax_kernels,
+#define TESSERA_INSTRUCTION_SET(name, base, usable) base::softmax_kernels,
 #include "tessera/isa/sets.def"
 };
 

@@ -121,12 +121,14 @@ TEST_F(Scheduling, LongPromptsOfModelsWithWindowsRunToTheirEnd) {
   EXPECT_EQ(ended[0].tokens.size(), 5u);
 }
 
+// Both sequences are of one task. They start together, however busy the machine is.
 TEST_F(Scheduling, AFullPoolTakesASlotAndGivesItBack) {
   open({.n_slots = 2, .n_ctx = 256, .options = {}});
   const auto first = alone(sequence(60, 190), 0), second = alone(sequence(50, 190, 3), 3);
-  const Running a = submit(sequence(60, 190)), b = submit(sequence(50, 190, 3));
-  EXPECT_EQ(a.collector->wait()[0].tokens, first);
-  EXPECT_EQ(b.collector->wait()[0].tokens, second);
+  const auto ended = submit({.client = "c", .sequences = {sequence(60, 190), sequence(50, 190, 3)}, .sink = nullptr})
+                         .collector->wait();
+  EXPECT_EQ(ended[0].tokens, first);
+  EXPECT_EQ(ended[1].tokens, second);
   EXPECT_GT(metrics_->preempted[static_cast<size_t>(server::PreemptionReason::memory)], 0u);
 }
 

@@ -1,4 +1,4 @@
-// Hints to the compiler and the caches. Used by matmul_int8.h, matmul_float.h and peak.cpp.
+// Hints to the compiler and the caches. Used by matmul_int8.h, matmul_float.h, peak.cpp and peak_int8.cpp.
 #pragma once
 
 #include <stddef.h>
@@ -18,6 +18,13 @@ inline constexpr size_t kPrefetchBytes = 4096;
   const uintptr_t address = reinterpret_cast<uintptr_t>(p) + distance;
   TESSERA_UNROLL
   for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(reinterpret_cast<const void*>(address + i));
+}
+
+/// Makes the compiler compute a value that nothing reads.
+template <class T>
+inline void use_value(const T& value) {
+  const T copy = value;
+  __asm__ volatile("" : : "m"(copy));
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -1,7 +1,8 @@
 // The layout of activations for the int8 kernels. Used by matmul_int8.h.
 //
 // Tokens are stored in tiles of kInt8Tokens (the last tile has the remaining tokens). A tile of T tokens consists of
-// its groups. A group is T float scales, then for each 32-column block T int32 seeds and eight times T x 4 codes.
+// its groups. A group is T float scales, then for each 32-column block T words of each of its sums (BlockSums) and
+// eight times T x 4 codes.
 //
 // A group is x = d * q with d = max|x| / 127 and q = x * (1 / d) rounded half to even. Two exceptions:
 //   max|x| too small for 1 / d to be finite (d below FLT_MIN), or zero: d = 0, q = 0;
@@ -26,12 +27,14 @@ inline int64_t activation_group(const ActivationShape& shape) {
   return group;
 }
 
-/// The sums of a block's codes that a weight format needs.
+/// The sums of a block's codes that a weight format needs: one over 32 columns, or two over 16 each.
 struct BlockSums {
-  int count;       // words per block and token: 1, the sum over 32 columns; 2, one per 16
-  bool as_floats;  // true: the sums as floats; false: factor * sum as int32, the start of the dot products
+  int n_floats;    // sums as floats, the factors of minima
+  int n_starts;    // words from which dot products start, after the floats
+  StartKind kind;  // of the starts; their sums are multiplied by the factor
   int factor;
-  constexpr size_t block_bytes() const { return static_cast<size_t>(4 * count + kBlockColumns); }  // of a token
+  constexpr int n_words() const { return n_floats + n_starts; }                                        // of a token
+  constexpr size_t block_bytes() const { return static_cast<size_t>(4 * n_words() + kBlockColumns); }  // of a token
 };
 
 /// Bytes of n_columns (whole groups) per token.
@@ -93,10 +96,10 @@ struct GroupScales {
   }
 };
 
-/// The codes of x * inverse for a block, and the sums of its halves.
+/// The codes of x * inverse for a block, and their sums.
 struct BlockCodes {
   int8_t codes[kBlockColumns];
-  int32_t sums[2];
+  int32_t sums[2][2];  // of the first and second 16 columns: over columns 0 and 1 of each four, and over 2 and 3
 
   BlockCodes(const float* x, float inverse) {
     int32_t wide[kBlockColumns];
@@ -109,20 +112,34 @@ struct BlockCodes {
     }
     for (int i = 0; i < kBlockColumns; ++i) codes[i] = static_cast<int8_t>(wide[i]);
     for (int half = 0; half < 2; ++half) {
-      sums[half] = 0;
-      for (int i = 0; i < kBlockColumns / 2; ++i) sums[half] += wide[kBlockColumns / 2 * half + i];
+      int32_t by_column[4] = {};
+      for (int i = 0; i < kBlockColumns / 2; ++i) by_column[i % 4] += wide[kBlockColumns / 2 * half + i];
+      sums[half][0] = by_column[0] + by_column[1];
+      sums[half][1] = by_column[2] + by_column[3];
     }
   }
+
+  /// A sum by columns of each four (index 0 or 1) over part `i` of n: all 32 columns, or 16 of them.
+  int32_t sum_of(int i, int n, int pair) const { return n == 1 ? sums[0][pair] + sums[1][pair] : sums[i][pair]; }
+  /// Both.
+  int32_t sum_of(int i, int n) const { return sum_of(i, n, 0) + sum_of(i, n, 1); }
 };
 
-/// The stored word for a sum of codes, in the form that kSums selects.
+/// Word i of a block.
 template <BlockSums kSums>
-uint32_t sum_word(int32_t sum) {
-  if constexpr (!kSums.as_floats) return static_cast<uint32_t>(kSums.factor * sum);
-  const auto as_float = static_cast<float>(sum);
-  uint32_t word;
-  memcpy(&word, &as_float, 4);
-  return word;
+uint32_t sum_word(const BlockCodes& block, int i) {
+  if (i < kSums.n_floats) {
+    const auto sum = static_cast<float>(block.sum_of(i, kSums.n_floats));
+    uint32_t word;
+    memcpy(&word, &sum, 4);
+    return word;
+  }
+  i -= kSums.n_floats;
+  if constexpr (kSums.kind == StartKind::whole)
+    return static_cast<uint32_t>(kSums.factor * block.sum_of(i, kSums.n_starts));
+  const int32_t first = kSums.factor * block.sum_of(i, kSums.n_starts, 0);
+  const int32_t second = kSums.factor * block.sum_of(i, kSums.n_starts, 1);
+  return static_cast<uint32_t>(first & 0xffff) | static_cast<uint32_t>(second) << 16;
 }
 
 /// Packs token x as token t of a tile of n_tile tokens.
@@ -139,12 +156,11 @@ void quantize_token(const float* x, int64_t k, int64_t group, int64_t n_tile, in
         tile += 4 * n_tile;
       }
       const BlockCodes block(x + column, scales.inverse[i]);
-      for (int half = 0; half < kSums.count; ++half) {
-        const int32_t sum = kSums.count == 1 ? block.sums[0] + block.sums[1] : block.sums[half];
-        const uint32_t word = sum_word<kSums>(sum);
-        memcpy(tile + 4 * (half * n_tile + t), &word, 4);
+      for (int word = 0; word < kSums.n_words(); ++word) {
+        const uint32_t value = sum_word<kSums>(block, word);
+        memcpy(tile + 4 * (word * n_tile + t), &value, 4);
       }
-      tile += 4 * kSums.count * n_tile;
+      tile += 4 * kSums.n_words() * n_tile;
       for (int v = 0; v < 8; ++v) memcpy(tile + 4 * (v * n_tile + t), block.codes + 4 * v, 4);
       tile += kBlockColumns * n_tile;
     }

@@ -3,9 +3,10 @@
 //
 //   U8x64          64 codes: lane r is four consecutive columns of row r
 //   I8x4           four activations of one token, in every lane
-//   BlockDot<max>  the int32 sums of up to 32 columns, exact for codes 0 to max and activations -127 to 127:
-//                  start(seed), add(codes, activations) for each four columns, then finish(seed) as floats. The
-//                  sums are of code - kBias, so the seed must include the rest of the format's offset
+//   BlockDot<Block>    the sums of a format over the columns that share a scale (matmul_int8.h): start(word),
+//                  add(codes, activations) for each four columns, then finish(word) as floats. They are exact for
+//                  activations -127 to 127. The sums are of code - kOffset; with minima, they are of codes
+//   BlockDot<Block>::kStart    what the word holds, as a sum of the activations times kFactor (StartKind)
 //   kInt8Tokens, kInt8Panels   the largest tile that fits in the registers
 //   kInt8Unroll                unroll factor of its loop over a block's four vector pairs
 //
@@ -32,10 +33,23 @@
 
 #include "tessera/cpu/kernels/simd.h"
 
+namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+
+/// The word from which a dot product starts: a factor times the sum of the activations.
+enum class StartKind {
+  none,   // the dot product starts at 0, and there is no word
+  whole,  // an int32
+  pairs,  // two int16 that wrap around: of columns 0 and 1 of each four, then of columns 2 and 3
+};
+
+}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE
+
 #if defined(TESSERA_ISA_avx512)
 #include "tessera/cpu/kernels/int8_dot_avx512.h"
+#elif defined(TESSERA_ISA_avxvnni)
+#include "tessera/cpu/kernels/int8_sums_avxvnni.h"
 #elif defined(TESSERA_ISA_avx2)
-#include "tessera/cpu/kernels/int8_dot_avx2.h"
+#include "tessera/cpu/kernels/int8_sums_avx2.h"
 #else
 #include "tessera/cpu/kernels/int8_dot_scalar.h"
 #endif

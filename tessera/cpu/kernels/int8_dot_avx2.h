@@ -1,4 +1,4 @@
-// int8_dot.h for AVX2: vpmaddubsw adds pairs of products in int16, which must not saturate.
+// int8_dot.h for AVX2 and AVX-VNNI. They differ in BlockDot only: int8_sums_*.h.
 #pragma once
 
 #include <immintrin.h>
@@ -8,11 +8,6 @@
 #include "tessera/cpu/kernels/simd.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
-
-// 1 panel (two vectors) x 3 tokens. The float sums are spilled once per block, which is still 4% faster than 2 tokens.
-inline constexpr int kInt8Tokens = 3;
-inline constexpr int kInt8Panels = 1;
-inline constexpr int kInt8Unroll = 1;  // if unrolled, GCC sums in a tree and spills the leaves
 
 struct U8x64 {
   __m256i lo, hi;
@@ -184,76 +179,11 @@ struct I8x4 {
   }
 };
 
-/// The sums of 16-bit pairs plus a seed, as floats.
-inline F32x16 widened(__m256i lo, __m256i hi, __m256i seed) {
-  const __m256i ones = _mm256_set1_epi16(1);
-  return {_mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_madd_epi16(lo, ones), seed)),
-          _mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_madd_epi16(hi, ones), seed))};
+/// The vector from which a dot product starts (int8_dot.h).
+template <StartKind kStart>
+inline __m256i start_of(const uint8_t* word) {
+  if constexpr (kStart == StartKind::none) return _mm256_setzero_si256();
+  return I8x4::load(word).v;
 }
-
-/// The number of products of codes up to the maximum that fit in int16.
-enum class DotRange {
-  whole_block,  // eight pairs of products: 8 * 2 * 15 * 127 = 30480
-  one_pair,     // one pair of products: 2 * 129 * 127 = 32766
-  signs_moved,  // one pair if the sign of code - 128 is moved to the activation: 2 * 128 * 127 = 32512
-};
-constexpr DotRange dot_range(int max_code) {
-  if (8 * 2 * max_code * 127 <= 32767) return DotRange::whole_block;
-  return 2 * max_code * 127 <= 32767 ? DotRange::one_pair : DotRange::signs_moved;
-}
-
-template <int kMaxCode, DotRange kRange = dot_range(kMaxCode)>
-struct BlockDot;
-
-template <int kMaxCode>
-struct BlockDot<kMaxCode, DotRange::whole_block> {
-  static constexpr int kBias = 0;
-  __m256i lo, hi;  // int16
-
-  void start(const uint8_t* /*seed*/) { start_at_zero(); }
-  void start_at_zero() { lo = hi = _mm256_setzero_si256(); }
-  void add(U8x64 codes, I8x4 a) {
-    lo = _mm256_add_epi16(lo, _mm256_maddubs_epi16(codes.lo, a.v));
-    hi = _mm256_add_epi16(hi, _mm256_maddubs_epi16(codes.hi, a.v));
-  }
-  F32x16 finish(const uint8_t* seed) const { return widened(lo, hi, I8x4::load(seed).v); }
-  F32x16 finish_from_zero() const { return widened(lo, hi, _mm256_setzero_si256()); }
-};
-
-template <int kMaxCode>
-struct BlockDot<kMaxCode, DotRange::one_pair> {
-  static constexpr int kBias = 0;
-  __m256i lo, hi;  // int32
-
-  void start(const uint8_t* seed) { lo = hi = I8x4::load(seed).v; }
-  void start_at_zero() { lo = hi = _mm256_setzero_si256(); }
-  void add(U8x64 codes, I8x4 a) {
-    const __m256i ones = _mm256_set1_epi16(1);
-    lo = _mm256_add_epi32(lo, _mm256_madd_epi16(_mm256_maddubs_epi16(codes.lo, a.v), ones));
-    hi = _mm256_add_epi32(hi, _mm256_madd_epi16(_mm256_maddubs_epi16(codes.hi, a.v), ones));
-  }
-  F32x16 finish(const uint8_t* /*seed*/) const { return finish_from_zero(); }
-  F32x16 finish_from_zero() const { return {_mm256_cvtepi32_ps(lo), _mm256_cvtepi32_ps(hi)}; }
-};
-
-template <int kMaxCode>
-struct BlockDot<kMaxCode, DotRange::signs_moved> {
-  static constexpr int kBias = 128;
-  __m256i lo, hi;  // int32
-
-  void start(const uint8_t* seed) { lo = hi = I8x4::load(seed).v; }
-  void add(U8x64 codes, I8x4 a) {
-    lo = _mm256_add_epi32(lo, products(codes.lo, a.v));
-    hi = _mm256_add_epi32(hi, products(codes.hi, a.v));
-  }
-  F32x16 finish(const uint8_t* /*seed*/) const { return {_mm256_cvtepi32_ps(lo), _mm256_cvtepi32_ps(hi)}; }
-
- private:
-  static __m256i products(__m256i codes, __m256i a) {
-    const __m256i w = _mm256_xor_si256(codes, _mm256_set1_epi8(-128));
-    const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
-    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-  }
-};
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

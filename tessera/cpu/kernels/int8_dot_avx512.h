@@ -130,16 +130,20 @@ struct I8x4 {
   }
 };
 
-template <int kMaxCode>
+template <class Block>
 struct BlockDot {
-  static constexpr int kBias = 0;
+  static constexpr StartKind kStart = Block::kMins > 0 ? StartKind::none : StartKind::whole;
+  static constexpr int kFactor = -Block::kOffset;
   __m512i sum;
 
-  void start(const uint8_t* seed) { sum = I8x4::load(seed).v; }
-  void start_at_zero() { sum = _mm512_setzero_si512(); }
+  void start(const uint8_t* word) {
+    if constexpr (kStart == StartKind::none)
+      sum = _mm512_setzero_si512();
+    else
+      sum = I8x4::load(word).v;
+  }
   void add(U8x64 codes, I8x4 a) { sum = _mm512_dpbusd_epi32(sum, codes.v, a.v); }
-  F32x16 finish(const uint8_t* /*seed*/) const { return {_mm512_cvtepi32_ps(sum)}; }
-  F32x16 finish_from_zero() const { return {_mm512_cvtepi32_ps(sum)}; }
+  F32x16 finish(const uint8_t* /*word*/) const { return {_mm512_cvtepi32_ps(sum)}; }
 };
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -121,23 +121,22 @@ struct I8x4 {
   }
 };
 
-template <int kMaxCode>
+template <class Block>
 struct BlockDot {
-  static constexpr int kBias = 0;
+  static constexpr StartKind kStart = Block::kMins > 0 ? StartKind::none : StartKind::whole;
+  static constexpr int kFactor = -Block::kOffset;
   I32x16 sum;
 
-  void start(const uint8_t* seed) {
-    int32_t value;
-    memcpy(&value, seed, 4);
+  void start(const uint8_t* word) {
+    int32_t value = 0;
+    if constexpr (kStart != StartKind::none) memcpy(&value, word, 4);
     sum = I32x16::broadcast(value);
   }
-  void start_at_zero() { sum = I32x16::broadcast(0); }
   void add(const U8x64& codes, I8x4 a) {
     for (int lane = 0; lane < 16; ++lane)
       for (int i = 0; i < 4; ++i) sum.v[lane] += codes.v[4 * lane + i] * a.v[i];
   }
-  F32x16 finish(const uint8_t* /*seed*/) const { return to_f32(sum); }
-  F32x16 finish_from_zero() const { return to_f32(sum); }
+  F32x16 finish(const uint8_t* /*word*/) const { return to_f32(sum); }
 };
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

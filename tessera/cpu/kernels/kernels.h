@@ -132,7 +132,7 @@ struct KvFormat {
 };
 
 struct Kernels {
-  const char* isa;  // "scalar", "avx2", "avx512"
+  const char* isa;  // "scalar", "avx2", "avxvnni", "avx512"
 
   // Weights: null where this dtype has no kernel. Indexed by dtype (GGUF id).
   const PanelFormat* const* panel_formats;

@@ -8,7 +8,7 @@
 //   s = fma(min, float(sum of q), s)                                       in formats with a minimum
 //   out = fma(s, d, out)                                                   from out = 0
 // Every tile shape and every division into calls computes exactly this chain, so results do not depend on the division.
-// The offset is not subtracted from the codes. Instead, the integer sum starts at -offset * sum(q), the seed.
+// The offset is not subtracted from the codes. Instead, the integer sum starts at -offset * sum(q).
 //
 // A format struct holds sixteen rows of one block of the file, and has:
 //   kColumns, kFileBytes       of one row's block in the file
@@ -79,12 +79,16 @@ inline constexpr bool kIsStreamed = true;
 template <class Block>
 inline constexpr bool kIsStreamed<UnpackedBlock<Block>> = false;
 
-/// The sums of activations that a format needs. With minima they are factors; otherwise they are the start values of
-/// the dot products.
+/// The sums of activations that a format needs: factors of its minima, and starts of its dot products.
 template <class Block>
-inline constexpr BlockSums kSumsOf = {.count = Block::kScales > Block::kMins ? Block::kScales : Block::kMins,
-                                      .as_floats = Block::kMins > 0,
-                                      .factor = BlockDot<Block::kMaxCode>::kBias - Block::kOffset};
+inline constexpr BlockSums kSumsOf = [] {
+  using Dot = BlockDot<Block>;
+  constexpr bool kHasStarts = Dot::kStart != StartKind::none;
+  return BlockSums{.n_floats = Block::kMins,
+                   .n_starts = kHasStarts ? Block::kScales : 0,
+                   .kind = Dot::kStart,
+                   .factor = kHasStarts ? Dot::kFactor : 0};
+}();
 
 /// The work of a tile: R panels times T tokens over some groups of columns. Strides are in bytes.
 struct Int8Tile {
@@ -110,19 +114,15 @@ template <class Block, int R, int T>
 [[gnu::always_inline]] inline void add_block(const Block* const (&block)[R], int part, const uint8_t* a,
                                              F32x16 (&sum)[R][T]) {
   constexpr BlockSums kSums = kSumsOf<Block>;
-  const uint8_t* codes = a + 4 * kSums.count * T;
+  const uint8_t* codes = a + 4 * kSums.n_words() * T;
+  const auto start_word = [a](int half, int t) { return a + 4 * ((kSums.n_floats + half) * T + t); };
   const auto activation = [codes](int v, int t) { return I8x4::load(codes + 4 * (v * T + t)); };
-  BlockDot<Block::kMaxCode> dot[R][T];
+  BlockDot<Block> dot[R][T];
   const auto start = [&](int half) __attribute__((always_inline)) {
     TESSERA_UNROLL
     for (int r = 0; r < R; ++r) {
       TESSERA_UNROLL
-      for (int t = 0; t < T; ++t) {
-        if constexpr (Block::kMins > 0)
-          dot[r][t].start_at_zero();
-        else
-          dot[r][t].start(a + 4 * (half * T + t));
-      }
+      for (int t = 0; t < T; ++t) dot[r][t].start(start_word(half, t));
     }
   };
   const auto finish = [&](int half) __attribute__((always_inline)) {
@@ -130,12 +130,7 @@ template <class Block, int R, int T>
     for (int r = 0; r < R; ++r) {
       const F32x16 scale = block[r]->scale(part, half);
       TESSERA_UNROLL
-      for (int t = 0; t < T; ++t) {
-        if constexpr (Block::kMins > 0)
-          sum[r][t] = fma(dot[r][t].finish_from_zero(), scale, sum[r][t]);
-        else
-          sum[r][t] = fma(dot[r][t].finish(a + 4 * (half * T + t)), scale, sum[r][t]);
-      }
+      for (int t = 0; t < T; ++t) sum[r][t] = fma(dot[r][t].finish(start_word(half, t)), scale, sum[r][t]);
     }
   };
   const auto multiply = [&](const U8x64(&w)[R], int v) __attribute__((always_inline)) {

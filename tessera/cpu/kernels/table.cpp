@@ -1,9 +1,47 @@
-// The table of the kernels of one instruction set.
+// The table of the kernels of one instruction set. A derived set (cmake/isa.cmake) has integer products of its own. The
+// rest of its table is its base's.
 #include "tessera/cpu/kernels/table.h"
 
-namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+namespace tessera::cpu {
+
+#if defined(TESSERA_ISA_BASE)
+namespace TESSERA_ISA_BASE {
+const Kernels& kernels();
+}
+#endif
+
+namespace TESSERA_ISA_NAMESPACE {
 
 namespace {
+
+#define TESSERA_STRINGIZE_INNER(x) #x
+#define TESSERA_STRINGIZE(x) TESSERA_STRINGIZE_INNER(x)
+constexpr const char* kName = TESSERA_STRINGIZE(TESSERA_ISA_NAMESPACE);
+
+#if defined(TESSERA_ISA_BASE)
+
+struct DerivedKernels {
+  ByDType<const PanelFormat*> panel_formats;
+  Kernels kernels;
+
+  explicit DerivedKernels(const Kernels& base) : kernels(base) {
+#define TESSERA_FORMAT(name, symbol, text, id, elements, bytes) \
+  panel_formats.of_dtype[id] = elements > 1 ? &kPanel##symbol : base.panel_formats[id];
+#include "tessera/tensor/dtype.def"
+    kernels.isa = kName;
+    kernels.panel_formats = panel_formats.of_dtype;
+    kernels.peak_int8 = peak_int8;
+  }
+};
+
+}  // namespace
+
+const Kernels& kernels() {
+  static const DerivedKernels derived(TESSERA_ISA_BASE::kernels());
+  return derived.kernels;
+}
+
+#else
 
 constexpr ByDType<const PanelFormat*> kPanelFormats = [] {
   ByDType<const PanelFormat*> table;
@@ -12,11 +50,8 @@ constexpr ByDType<const PanelFormat*> kPanelFormats = [] {
   return table;
 }();
 
-#define TESSERA_STRINGIZE_INNER(x) #x
-#define TESSERA_STRINGIZE(x) TESSERA_STRINGIZE_INNER(x)
-
 constexpr Kernels kKernels = {
-    .isa = TESSERA_STRINGIZE(TESSERA_ISA_NAMESPACE),
+    .isa = kName,
     .panel_formats = kPanelFormats.of_dtype,
     .elementwise = kElementwiseKernels,
     .norm = &kNormKernels,
@@ -44,4 +79,7 @@ constexpr Kernels kKernels = {
 
 const Kernels& kernels() { return kKernels; }
 
-}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE
+#endif
+
+}  // namespace TESSERA_ISA_NAMESPACE
+}  // namespace tessera::cpu

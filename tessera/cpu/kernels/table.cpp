@@ -24,7 +24,7 @@ struct DerivedKernels {
   ByDType<const PanelFormat*> panel_formats;
   Kernels kernels;
 
-  explicit DerivedKernels(const Kernels& base) : kernels(base) {
+  explicit DerivedKernels(const Kernels& base) noexcept : kernels(base) {
 #define TESSERA_FORMAT(name, symbol, text, id, elements, bytes) \
   panel_formats.of_dtype[id] = elements > 1 ? &kPanel##symbol : base.panel_formats[id];
 #include "tessera/tensor/dtype.def"

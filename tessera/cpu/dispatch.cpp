@@ -6,7 +6,7 @@ namespace tessera::cpu {
 
 #define TESSERA_INSTRUCTION_SET(name, base, usable) \
   namespace name {                                  \
-  const Kernels& kernels();                         \
+  const Kernels& kernels() noexcept;                \
   }
 #include "tessera/isa/sets.def"
 

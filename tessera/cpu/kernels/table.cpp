@@ -6,7 +6,7 @@ namespace tessera::cpu {
 
 #if defined(TESSERA_ISA_BASE)
 namespace TESSERA_ISA_BASE {
-const Kernels& kernels();
+const Kernels& kernels() noexcept;
 }
 #endif
 
@@ -36,7 +36,7 @@ struct DerivedKernels {
 
 }  // namespace
 
-const Kernels& kernels() {
+const Kernels& kernels() noexcept {
   static const DerivedKernels derived(TESSERA_ISA_BASE::kernels());
   return derived.kernels;
 }
@@ -77,7 +77,7 @@ constexpr Kernels kKernels = {
 
 }  // namespace
 
-const Kernels& kernels() { return kKernels; }
+const Kernels& kernels() noexcept { return kKernels; }
 
 #endif
 

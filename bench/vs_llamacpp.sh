@@ -6,6 +6,8 @@
 #   BUILD_DIR  folder with the programs (default: build/release, built here)
 #   CACHE_DIR  folder for the models and llama.cpp (default: build/bench)
 #   TESTS      regular expression that selects rows of the table below: TESTS='Q8_0' vs_llamacpp.sh
+#   TYPES      weight types of the 1B model (default: q4_0 q4_k_m q8_0 f16), such as TYPES='q6_k iq4_xs'
+#   ISA        avx2 or avxvnni: tessera uses this instruction set, and llama.cpp its library for CPUs with no more
 #   THROUGH    libllama: tessera is called through its libllama.so, by the program that calls llama.cpp's
 set -euo pipefail
 rounds=${1:-3}
@@ -31,15 +33,33 @@ quantize() {  # PRESET TYPE FLAGS...
   [ -f "$cache/$1-$2.gguf" ] || "$BUILD_DIR/bin/tessera" quantize -q "${@:3}" "$cache/$1-f16.gguf" "$cache/$1-$2.gguf" "$2"
 }
 make_model 1b
-quantize 1b q8_0 --pure --compat
-quantize 1b q4_0 --pure --compat
-quantize 1b q4_k_m
+types=${TYPES:-q4_0 q4_k_m q8_0 f16}
+for type in $types q4_0; do
+  case $type in
+    f16) ;;
+    *_[sml]) quantize 1b "$type" ;;
+    *) quantize 1b "$type" --pure --compat ;;
+  esac
+done
 make_model moe
 quantize moe q4_k_m
 
 peer=$cache/node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
 [ -d "$peer" ] || npm install --prefix "$cache" --ignore-scripts @node-llama-cpp/linux-x64 >&2
 [ -x "$cache/peer_bench" ] || cc -O2 -o "$cache/peer_bench" "$shared/tools/peer_bench.c" -ldl
+
+case ${ISA:-} in
+  '') variant= ;;
+  avx2) variant=haswell ;;
+  avxvnni) variant=alderlake ;;
+  *) echo "error: ISA: want avx2 or avxvnni, got $ISA" >&2 && exit 2 ;;
+esac
+if [ -n "$variant" ]; then
+  export TESSERA_ISA=$ISA
+  mkdir -p "$cache/peer-$ISA"
+  cp "$peer"/libllama* "$peer"/libggml.* "$peer"/libggml-base.so "$peer/libggml-cpu-$variant.so" "$cache/peer-$ISA"
+  peer=$cache/peer-$ISA
+fi
 
 # ours and theirs MODEL N_PROMPT N_GEN THREADS: print tokens per second of one measured run.
 ours() {
@@ -75,7 +95,7 @@ compare() {
 echo "$(cpu_name); $rounds rounds; tokens/s, medians; load $(cut -d' ' -f1 /proc/loadavg)"
 echo "| model        | test   | threads |   tessera | llama.cpp | ratio | samples: tessera / llama.cpp |"
 echo "|--------------|--------|--------:|----------:|----------:|------:|------------------------------|"
-for type in q4_0 q4_k_m q8_0 f16; do
+for type in $types; do
   compare "1B ${type^^}" "$cache/1b-$type.gguf" 512 0 2
   compare "1B ${type^^}" "$cache/1b-$type.gguf" 0 64 2
 done

@@ -27,13 +27,19 @@ inline int64_t activation_group(const ActivationShape& shape) {
   return group;
 }
 
-/// The sums of a block's codes that a weight format needs: one over 32 columns, or two over 16 each.
-struct BlockSums {
-  int n_floats;    // sums as floats, the factors of minima
-  int n_starts;    // words from which dot products start, after the floats
-  StartKind kind;  // of the starts; their sums are multiplied by the factor
+/// The words from which the dot products of a block start: factor times the sum over 32 columns, or two over 16 each.
+struct DotStarts {
+  int n;  // 0, 1 or 2
+  StartKind kind;
   int factor;
-  constexpr int n_words() const { return n_floats + n_starts; }                                        // of a token
+};
+
+/// The sums of a block's activations that a weight format needs, in this order.
+struct BlockSums {
+  int n_floats;      // sums over 32 columns, or two over 16 each, as floats: the factors of minima
+  DotStarts codes;   // of products with codes
+  DotStarts levels;  // of products with levels (matmul_int8.h)
+  constexpr int n_words() const { return n_floats + codes.n + levels.n; }                              // of a token
   constexpr size_t block_bytes() const { return static_cast<size_t>(4 * n_words() + kBlockColumns); }  // of a token
 };
 
@@ -125,6 +131,16 @@ struct BlockCodes {
   int32_t sum_of(int i, int n) const { return sum_of(i, n, 0) + sum_of(i, n, 1); }
 };
 
+/// Word i of the starts of a block.
+template <DotStarts kStarts>
+uint32_t start_word(const BlockCodes& block, int i) {
+  if constexpr (kStarts.kind == StartKind::whole)
+    return static_cast<uint32_t>(kStarts.factor * block.sum_of(i, kStarts.n));
+  const int32_t first = kStarts.factor * block.sum_of(i, kStarts.n, 0);
+  const int32_t second = kStarts.factor * block.sum_of(i, kStarts.n, 1);
+  return static_cast<uint32_t>(first & 0xffff) | static_cast<uint32_t>(second) << 16;
+}
+
 /// Word i of a block.
 template <BlockSums kSums>
 uint32_t sum_word(const BlockCodes& block, int i) {
@@ -135,11 +151,7 @@ uint32_t sum_word(const BlockCodes& block, int i) {
     return word;
   }
   i -= kSums.n_floats;
-  if constexpr (kSums.kind == StartKind::whole)
-    return static_cast<uint32_t>(kSums.factor * block.sum_of(i, kSums.n_starts));
-  const int32_t first = kSums.factor * block.sum_of(i, kSums.n_starts, 0);
-  const int32_t second = kSums.factor * block.sum_of(i, kSums.n_starts, 1);
-  return static_cast<uint32_t>(first & 0xffff) | static_cast<uint32_t>(second) << 16;
+  return i < kSums.codes.n ? start_word<kSums.codes>(block, i) : start_word<kSums.levels>(block, i - kSums.codes.n);
 }
 
 /// Packs token x as token t of a tile of n_tile tokens.

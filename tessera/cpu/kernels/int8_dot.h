@@ -7,8 +7,12 @@
 //                  add(codes, activations) for each four columns, then finish(word) as floats. They are exact for
 //                  activations -127 to 127. The sums are of code - kOffset; with minima, they are of codes
 //   BlockDot<Block>::kStart    what the word holds, as a sum of the activations times kFactor (StartKind)
-//   kInt8Tokens, kInt8Panels   the largest tile that fits in the registers
-//   kInt8Unroll                unroll factor of its loop over a block's four vector pairs
+//   BlockDot<Block>::scaled(factors)    the sums times an integer of each lane, as int32, without minima;
+//   make_factors()
+//                  makes the Factors of int32 lanes from -128 to 127
+//   kUnpacksProducts    whether unpacked codes are multiplied by integer scales, which makes them larger
+//   (matmul_int8.h) kInt8Tokens, kInt8Panels   the largest tile that fits in the registers kInt8Unroll unroll factor of
+//   its loop over a block's four vector pairs
 //
 // Operations for unpacking formats; n, bit and byte are the same for all lanes:
 //   broadcast_u8(byte)             the same value in every byte

@@ -179,6 +179,8 @@ struct I8x4 {
   }
 };
 
+inline I32x16 add(I32x16 x, I32x16 y) { return {_mm256_add_epi32(x.lo, y.lo), _mm256_add_epi32(x.hi, y.hi)}; }
+
 /// The vector from which a dot product starts (int8_dot.h).
 template <StartKind kStart>
 inline __m256i start_of(const uint8_t* word) {

@@ -130,6 +130,13 @@ struct I8x4 {
   }
 };
 
+inline I32x16 add(I32x16 x, I32x16 y) { return {_mm512_add_epi32(x.v, y.v)}; }
+
+inline constexpr bool kUnpacksProducts = true;
+
+using Factors = I32x16;
+inline Factors make_factors(I32x16 lanes) { return lanes; }
+
 template <class Block>
 struct BlockDot {
   static constexpr StartKind kStart = Block::kMins > 0 ? StartKind::none : StartKind::whole;
@@ -144,6 +151,7 @@ struct BlockDot {
   }
   void add(U8x64 codes, I8x4 a) { sum = _mm512_dpbusd_epi32(sum, codes.v, a.v); }
   F32x16 finish(const uint8_t* /*word*/) const { return {_mm512_cvtepi32_ps(sum)}; }
+  I32x16 scaled(Factors factors) const { return {_mm512_mullo_epi32(sum, factors.v)}; }
 };
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

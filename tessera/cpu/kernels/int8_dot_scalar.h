@@ -121,6 +121,17 @@ struct I8x4 {
   }
 };
 
+inline I32x16 add(const I32x16& x, const I32x16& y) {
+  I32x16 r;
+  for (int lane = 0; lane < 16; ++lane) r.v[lane] = x.v[lane] + y.v[lane];
+  return r;
+}
+
+inline constexpr bool kUnpacksProducts = true;
+
+using Factors = I32x16;
+inline Factors make_factors(const I32x16& lanes) { return lanes; }
+
 template <class Block>
 struct BlockDot {
   static constexpr StartKind kStart = Block::kMins > 0 ? StartKind::none : StartKind::whole;
@@ -137,6 +148,11 @@ struct BlockDot {
       for (int i = 0; i < 4; ++i) sum.v[lane] += codes.v[4 * lane + i] * a.v[i];
   }
   F32x16 finish(const uint8_t* /*word*/) const { return to_f32(sum); }
+  I32x16 scaled(const Factors& factors) const {
+    I32x16 r;
+    for (int lane = 0; lane < 16; ++lane) r.v[lane] = sum.v[lane] * factors.v[lane];
+    return r;
+  }
 };
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -18,6 +18,13 @@ inline void keep_order(__m256i& lo, __m256i& hi) { __asm__ volatile("" : "+x"(lo
 /// The sums of adjacent 16-bit lanes.
 inline __m256i sums_of_pairs(__m256i words) { return _mm256_madd_epi16(words, _mm256_set1_epi16(1)); }
 
+// Products of codes and scales would not fit in 16-bit sums.
+inline constexpr bool kUnpacksProducts = false;
+
+/// Each lane holds its factor twice, as int16.
+using Factors = U8x64;
+inline Factors make_factors(I32x16 lanes) { return both16(lanes); }
+
 /// How many products of codes and activations are summed in int16.
 enum class DotRange {
   centered,     // all of a dot product, minus a multiple of the sum of the activations
@@ -68,6 +75,11 @@ struct BlockDot<Block, DotRange::centered> {
       hi_sums = _mm256_sub_epi32(hi_sums, start);
     }
     return {_mm256_cvtepi32_ps(lo_sums), _mm256_cvtepi32_ps(hi_sums)};
+  }
+  /// Widens the sums by the instruction that multiplies them.
+  I32x16 scaled(Factors factors) const {
+    static_assert(Block::kMins == 0 || kCenter == 0);
+    return {_mm256_madd_epi16(lo, factors.lo), _mm256_madd_epi16(hi, factors.hi)};
   }
 };
 

@@ -11,6 +11,11 @@ inline constexpr int kInt8Tokens = 6;
 inline constexpr int kInt8Panels = 1;
 inline constexpr int kInt8Unroll = 4;
 
+inline constexpr bool kUnpacksProducts = true;
+
+using Factors = I32x16;
+inline Factors make_factors(I32x16 lanes) { return lanes; }
+
 template <class Block>
 struct BlockDot {
   static constexpr StartKind kStart = Block::kMins > 0 ? StartKind::none : StartKind::whole;
@@ -23,6 +28,9 @@ struct BlockDot {
     hi = _mm256_dpbusd_avx_epi32(hi, codes.hi, a.v);
   }
   F32x16 finish(const uint8_t* /*word*/) const { return {_mm256_cvtepi32_ps(lo), _mm256_cvtepi32_ps(hi)}; }
+  I32x16 scaled(Factors factors) const {
+    return {_mm256_mullo_epi32(lo, factors.lo), _mm256_mullo_epi32(hi, factors.hi)};
+  }
 };
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -21,6 +21,11 @@
 //   codes(part, to)            all eight vectors
 //   scale(part, half), min(part, half)
 //   set_row(row, file), get_row(row, file)   one row's block of the file
+// Codes of a format with integer scales of 16 columns (Q2_K, Q3_K) are products: level times factor. The format also
+// has
+//   kMaxLevel, kLevelOffset    of levels; code - kOffset = (level - kLevelOffset) * factor
+//   levels(part, v)            v from 0 to 7; like low() and high(), without the factor
+//   factors(part, half)        the factors of 16 columns
 #pragma once
 
 #include <string.h>
@@ -42,17 +47,54 @@ inline constexpr int kPartsOf = Block::kColumns / kBlockColumns;
 template <class Block>
 inline constexpr int64_t kDefaultGroup = Block::kScales == 1 && Block::kMins == 0 ? kBlockColumns : 128;
 
-/// 32 unpacked columns of any format. Tiles read it if many tokens share the unpacking.
 template <class Block>
-struct alignas(64) UnpackedBlock {
+concept HasFactors = requires {
+  Block::kMaxLevel;
+};
+
+/// A format's levels as codes.
+template <class Block>
+struct LevelsOf {
+  static constexpr int kMaxCode = Block::kMaxLevel, kOffset = Block::kLevelOffset;
+  static constexpr int kScales = 2, kMins = Block::kMins;
+};
+
+/// The dot products of a format: with codes, or with levels of 16 columns at a time.
+template <class Block>
+struct DotOf {
+  using type = BlockDot<Block>;
+};
+template <HasFactors Block>
+struct DotOf<Block> {
+  using type = BlockDot<LevelsOf<Block>>;
+};
+
+/// The scales and minima of 32 unpacked columns. They are arrays: GCC 12 copies vectors in structs by halves, and waits
+/// for each copy.
+template <class Block>
+struct alignas(64) UnpackedScales {
   static constexpr int kColumns = kBlockColumns;
-  static constexpr int kMaxCode = Block::kMaxCode, kOffset = Block::kOffset;
   static constexpr int kScales = Block::kScales, kMins = Block::kMins;
   static constexpr bool kTilesUnpack = true;
 
-  uint8_t vectors[8][64];
   float scales[kScales][16];
   float mins[kMins > 0 ? kMins : 1][16];
+
+  [[gnu::always_inline]] void unpack_scales(const Block& block, int part) {
+    for (int i = 0; i < kScales; ++i) block.scale(part, i).store(scales[i]);
+    if constexpr (kMins > 0)
+      for (int i = 0; i < kMins; ++i) block.min(part, i).store(mins[i]);
+  }
+  F32x16 scale(int /*part*/, int half) const { return F32x16::load(scales[half]); }
+  F32x16 min(int /*part*/, int half) const { return F32x16::load(mins[half]); }
+};
+
+/// 32 unpacked columns of any format. Tiles read it if many tokens share the unpacking.
+template <class Block, bool kHasLevels = HasFactors<Block> && !kUnpacksProducts>
+struct UnpackedBlock : UnpackedScales<Block> {
+  static constexpr int kMaxCode = Block::kMaxCode, kOffset = Block::kOffset;
+
+  uint8_t vectors[8][64];
 
   [[gnu::always_inline]] void unpack(const Block& block, int part) {
     if constexpr (Block::kTilesUnpack) {
@@ -63,32 +105,54 @@ struct alignas(64) UnpackedBlock {
     } else {
       block.codes(part, vectors);
     }
-    for (int i = 0; i < kScales; ++i) block.scale(part, i).store(scales[i]);
-    if constexpr (kMins > 0)
-      for (int i = 0; i < kMins; ++i) block.min(part, i).store(mins[i]);
+    this->unpack_scales(block, part);
   }
   U8x64 low(int /*part*/, int v) const { return U8x64::load(vectors[v]); }
   U8x64 high(int /*part*/, int v) const { return U8x64::load(vectors[v + 4]); }
-  F32x16 scale(int /*part*/, int half) const { return F32x16::load(scales[half]); }
-  F32x16 min(int /*part*/, int half) const { return F32x16::load(mins[half]); }
+};
+
+/// The same, with levels and their factors instead of their products.
+template <class Block>
+struct UnpackedBlock<Block, true> : UnpackedScales<Block> {
+  static constexpr int kMaxLevel = Block::kMaxLevel, kLevelOffset = Block::kLevelOffset;
+
+  uint8_t vectors[8][64];
+  I32x16 factors_of_half[2];
+
+  [[gnu::always_inline]] void unpack(const Block& block, int part) {
+    for (int v = 0; v < 8; ++v) block.levels(part, v).store(vectors[v]);
+    for (int half = 0; half < 2; ++half) factors_of_half[half] = block.factors(part, half);
+    this->unpack_scales(block, part);
+  }
+  U8x64 levels(int /*part*/, int v) const { return U8x64::load(vectors[v]); }
+  I32x16 factors(int /*part*/, int half) const { return factors_of_half[half]; }
 };
 
 /// Whether blocks are read from memory, so that prefetching the next ones pays off. Unpacked blocks are in the cache.
 template <class Block>
 inline constexpr bool kIsStreamed = true;
-template <class Block>
-inline constexpr bool kIsStreamed<UnpackedBlock<Block>> = false;
+template <class Block, bool kHasLevels>
+inline constexpr bool kIsStreamed<UnpackedBlock<Block, kHasLevels>> = false;
 
-/// The sums of activations that a format needs: factors of its minima, and starts of its dot products.
+/// The starts of a kind of dot products, for each of a block's scales.
+template <class Dot>
+constexpr DotStarts starts_of(int n_scales) {
+  if (Dot::kStart == StartKind::none) return {.n = 0, .kind = StartKind::none, .factor = 0};
+  return {.n = n_scales, .kind = Dot::kStart, .factor = Dot::kFactor};
+}
+
+/// The sums of activations that a format needs: factors of its minima, and starts of its dot products. Few tokens are
+/// multiplied by levels, and many by codes if kUnpacksProducts.
 template <class Block>
-inline constexpr BlockSums kSumsOf = [] {
-  using Dot = BlockDot<Block>;
-  constexpr bool kHasStarts = Dot::kStart != StartKind::none;
-  return BlockSums{.n_floats = Block::kMins,
-                   .n_starts = kHasStarts ? Block::kScales : 0,
-                   .kind = Dot::kStart,
-                   .factor = kHasStarts ? Dot::kFactor : 0};
-}();
+inline constexpr BlockSums kSumsOf = {
+    .n_floats = Block::kMins, .codes = starts_of<BlockDot<Block>>(Block::kScales), .levels = {}};
+template <HasFactors Block>
+inline constexpr BlockSums kSumsOf<Block> = {
+    .n_floats = Block::kMins,
+    .codes = kUnpacksProducts ? starts_of<BlockDot<Block>>(Block::kScales) : DotStarts{},
+    .levels = starts_of<BlockDot<LevelsOf<Block>>>(2)};
+template <class Block, bool kHasLevels>
+inline constexpr BlockSums kSumsOf<UnpackedBlock<Block, kHasLevels>> = kSumsOf<Block>;
 
 /// The work of a tile: R panels times T tokens over some groups of columns. Strides are in bytes.
 struct Int8Tile {
@@ -115,9 +179,12 @@ template <class Block, int R, int T>
                                              F32x16 (&sum)[R][T]) {
   constexpr BlockSums kSums = kSumsOf<Block>;
   const uint8_t* codes = a + 4 * kSums.n_words() * T;
-  const auto start_word = [a](int half, int t) { return a + 4 * ((kSums.n_floats + half) * T + t); };
+  constexpr bool kByLevels = HasFactors<Block>, kHasHalves = Block::kScales == 2 || kByLevels;
+  constexpr int kFirstStart = kSums.n_floats + (kByLevels ? kSums.codes.n : 0);
+  const auto start_word = [a](int half, int t) { return a + 4 * ((kFirstStart + half) * T + t); };
   const auto activation = [codes](int v, int t) { return I8x4::load(codes + 4 * (v * T + t)); };
-  BlockDot<Block> dot[R][T];
+  typename DotOf<Block>::type dot[R][T];
+  [[maybe_unused]] I32x16 scaled[R][T];  // by levels: the sum of the first half
   const auto start = [&](int half) __attribute__((always_inline)) {
     TESSERA_UNROLL
     for (int r = 0; r < R; ++r) {
@@ -128,10 +195,34 @@ template <class Block, int R, int T>
   const auto finish = [&](int half) __attribute__((always_inline)) {
     TESSERA_UNROLL
     for (int r = 0; r < R; ++r) {
-      const F32x16 scale = block[r]->scale(part, half);
-      TESSERA_UNROLL
-      for (int t = 0; t < T; ++t) sum[r][t] = fma(dot[r][t].finish(start_word(half, t)), scale, sum[r][t]);
+      if constexpr (kByLevels) {
+        const Factors factors = make_factors(block[r]->factors(part, half));
+        const F32x16 scale = block[r]->scale(part, 0);
+        TESSERA_UNROLL
+        for (int t = 0; t < T; ++t) {
+          if (half == 0)
+            scaled[r][t] = dot[r][t].scaled(factors);
+          else
+            sum[r][t] = fma(to_f32(add(scaled[r][t], dot[r][t].scaled(factors))), scale, sum[r][t]);
+        }
+      } else {
+        const F32x16 scale = block[r]->scale(part, half);
+        TESSERA_UNROLL
+        for (int t = 0; t < T; ++t) sum[r][t] = fma(dot[r][t].finish(start_word(half, t)), scale, sum[r][t]);
+      }
     }
+  };
+  const auto load_low = [&](int r, int v) __attribute__((always_inline)) {
+    if constexpr (kByLevels)
+      return block[r]->levels(part, v);
+    else
+      return block[r]->low(part, v);
+  };
+  const auto load_high = [&](int r, int v) __attribute__((always_inline)) {
+    if constexpr (kByLevels)
+      return block[r]->levels(part, v + 4);
+    else
+      return block[r]->high(part, v);
   };
   const auto multiply = [&](const U8x64(&w)[R], int v) __attribute__((always_inline)) {
     TESSERA_UNROLL
@@ -148,20 +239,20 @@ template <class Block, int R, int T>
     U8x64 low[R], high[R];
     TESSERA_UNROLL
     for (int r = 0; r < R; ++r) {
-      low[r] = block[r]->low(part, v);
-      if constexpr (Block::kScales == 1) high[r] = block[r]->high(part, v);
+      low[r] = load_low(r, v);
+      if constexpr (!kHasHalves) high[r] = load_high(r, v);
     }
     multiply(low, v);
-    if constexpr (Block::kScales == 1) multiply(high, v + 4);
+    if constexpr (!kHasHalves) multiply(high, v + 4);
   }
   finish(0);
-  if constexpr (Block::kScales == 2) {
+  if constexpr (kHasHalves) {
     start(1);
 #pragma GCC unroll kInt8Unroll
     for (int v = 0; v < 4; ++v) {
       U8x64 high[R];
       TESSERA_UNROLL
-      for (int r = 0; r < R; ++r) high[r] = block[r]->high(part, v);
+      for (int r = 0; r < R; ++r) high[r] = load_high(r, v);
       multiply(high, v + 4);
     }
     finish(1);
@@ -325,7 +416,7 @@ struct Int8Matmul {
 
   static void dequantize_row(const void* panel, int row, int64_t k, float* out) {
     const auto* blocks = static_cast<const Block*>(panel);
-    UnpackedBlock<Block> unpacked;
+    UnpackedBlock<Block, false> unpacked;
     for (int64_t b = 0; b < k / kBlockColumns; ++b) {
       unpacked.unpack(blocks[b / kPartsOf<Block>], static_cast<int>(b % kPartsOf<Block>));
       for (int i = 0; i < kBlockColumns; ++i) out[b * kBlockColumns + i] = value_of(unpacked, row, i);
@@ -334,7 +425,7 @@ struct Int8Matmul {
 
   static void dequantize_panel(const void* panel, int64_t k, float* out) {
     const auto* blocks = static_cast<const Block*>(panel);
-    UnpackedBlock<Block> unpacked;
+    UnpackedBlock<Block, false> unpacked;
     for (int64_t b = 0; b < k / kBlockColumns; ++b) {
       unpacked.unpack(blocks[b / kPartsOf<Block>], static_cast<int>(b % kPartsOf<Block>));
       for (int i = 0; i < kBlockColumns; ++i, out += kPanelRows)
@@ -369,7 +460,7 @@ struct Int8Matmul {
   static constexpr int64_t kUnpackTiles = Block::kTilesUnpack ? 3 : 2;
 
   /// Column i of a row of a block.
-  static float value_of(const UnpackedBlock<Block>& unpacked, int row, int i) {
+  static float value_of(const UnpackedBlock<Block, false>& unpacked, int row, int i) {
     const int code = unpacked.vectors[i / 4][4 * row + i % 4] - Block::kOffset;
     float value = unpacked.scales[Block::kScales == 2 ? i / 16 : 0][row] * static_cast<float>(code);
     if constexpr (Block::kMins > 0) value += unpacked.mins[Block::kMins == 2 ? i / 16 : 0][row];

@@ -1,5 +1,5 @@
 // q2_K in a panel: 256 columns of 16 rows, words as in the file. Part 4h + j is at bits 2j of half h. Codes are
-// multiplied by the four-bit scales of 16 columns (0 to 45), which leaves one float scale.
+// the two-bit levels times the four-bit scales of 16 columns (0 to 45), which leaves one float scale.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/fields.h"
@@ -9,6 +9,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 /// A row in the file: 16 bytes of scales and minima, 64 bytes of codes, f16 d, f16 dmin.
 struct PanelQ2_K : FileBlock<DType::q2_k> {
   static constexpr int kMaxCode = 45, kOffset = 0;
+  static constexpr int kMaxLevel = 3, kLevelOffset = 0;
   static constexpr int kScales = 1, kMins = 2;
   static constexpr bool kTilesUnpack = true;
 
@@ -16,6 +17,8 @@ struct PanelQ2_K : FileBlock<DType::q2_k> {
   uint8_t scales[16][16];  // by 16 columns: scale in the low nibble, minimum in the high one
   uint16_t d[16], dmin[16];
 
+  U8x64 levels(int part, int v) const { return shift_right(U8x64::load(halves[part / 4][v]), 2 * (part % 4)) & 3; }
+  I32x16 factors(int part, int half) const { return load_u4(scales[2 * part + half], 0); }
   U8x64 low(int part, int v) const { return scaled(part, v, 0); }
   U8x64 high(int part, int v) const { return scaled(part, v + 4, 1); }
   F32x16 scale(int /*part*/, int /*half*/) const { return F32x16::load_f16(d); }
@@ -38,8 +41,7 @@ struct PanelQ2_K : FileBlock<DType::q2_k> {
 
  private:
   U8x64 scaled(int part, int v, int half) const {
-    const U8x64 codes = shift_right(U8x64::load(halves[part / 4][v]), 2 * (part % 4)) & 3;
-    return multiply16(codes, both16(load_u4(scales[2 * part + half], 0)));  // no byte carries: 3 * 15
+    return multiply16(levels(part, v), both16(factors(part, half)));  // no byte carries: 3 * 15
   }
 };
 static_assert(sizeof(PanelQ2_K) == 16 * PanelQ2_K::kFileBytes);

@@ -1,7 +1,7 @@
 // q3_K in a panel: 256 columns of 16 rows, words as in the file. Part 4h + j is at bits 2j of half h and bit 4h + j of
-// the high plane. Codes (-4 to 3) are multiplied by the six-bit scales (-32 to 31) of 16 columns. The products, -124 to
-// 128, are stored plus 127, which leaves one float scale. Scales are stored as bytes, so panels are 3.6 % larger than
-// the file.
+// the high plane. Codes are the levels (-4 to 3) times the six-bit scales (-32 to 31) of 16 columns. The products, -124
+// to 128, are stored plus 127, which leaves one float scale. Scales are stored as bytes, so panels are 3.6 % larger
+// than the file.
 #pragma once
 
 #include "tessera/cpu/kernels/unpack/fields.h"
@@ -11,6 +11,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 /// A row in the file: 32 bytes of high bits, 64 bytes of low bits, 12 bytes of scales, f16 d.
 struct PanelQ3_K : FileBlock<DType::q3_k> {
   static constexpr int kMaxCode = 255, kOffset = 127;
+  static constexpr int kMaxLevel = 7, kLevelOffset = 4;
   static constexpr int kScales = 1, kMins = 0;
   static constexpr bool kTilesUnpack = true;
 
@@ -18,6 +19,11 @@ struct PanelQ3_K : FileBlock<DType::q3_k> {
   int8_t scales[16][16];  // by 16 columns, minus the format's offset of 32
   uint16_t d[16];
 
+  U8x64 levels(int part, int v) const {
+    const U8x64 low2 = shift_right(U8x64::load(halves[part / 4][v]), 2 * (part % 4)) & 3;
+    return add_if_bit(low2, U8x64::load(high_bits[v]), part, 4);
+  }
+  I32x16 factors(int part, int half) const { return load_i8(scales[2 * part + half]); }
   U8x64 low(int part, int v) const { return scaled(part, v, 0); }
   U8x64 high(int part, int v) const { return scaled(part, v + 4, 1); }
   F32x16 scale(int /*part*/, int /*half*/) const { return F32x16::load_f16(d); }
@@ -46,11 +52,10 @@ struct PanelQ3_K : FileBlock<DType::q3_k> {
   }
 
  private:
-  /// (code - 4) * scale + 127 in every byte.
+  /// (level - 4) * scale + 127 in every byte.
   U8x64 scaled(int part, int v, int half) const {
-    const U8x64 low2 = shift_right(U8x64::load(halves[part / 4][v]), 2 * (part % 4)) & 3;
-    const U8x64 code = add(add_if_bit(low2, U8x64::load(high_bits[v]), part, 4), broadcast_u8(-4));
-    return add(multiply_bytes(code, both16(load_i8(scales[2 * part + half]))), broadcast_u8(127));
+    const U8x64 level = add(levels(part, v), broadcast_u8(-4));
+    return add(multiply_bytes(level, both16(factors(part, half))), broadcast_u8(127));
   }
 };
 static_assert(sizeof(PanelQ3_K) == 16 * (PanelQ3_K::kFileBytes + 4));

@@ -125,8 +125,11 @@ TEST_F(Scheduling, LongPromptsOfModelsWithWindowsRunToTheirEnd) {
 TEST_F(Scheduling, AFullPoolTakesASlotAndGivesItBack) {
   open({.n_slots = 2, .n_ctx = 256, .options = {}});
   const auto first = alone(sequence(60, 190), 0), second = alone(sequence(50, 190, 3), 3);
-  const auto ended = submit({.client = "c", .sequences = {sequence(60, 190), sequence(50, 190, 3)}, .sink = nullptr})
-                         .collector->wait();
+  server::TaskSpec task{.client = "c", .sequences = {}, .sink = nullptr};
+  task.sequences.push_back(sequence(60, 190));
+  task.sequences.push_back(sequence(50, 190, 3));
+  const Running running = submit(std::move(task));
+  const auto ended = running.collector->wait();
   EXPECT_EQ(ended[0].tokens, first);
   EXPECT_EQ(ended[1].tokens, second);
   EXPECT_GT(metrics_->preempted[static_cast<size_t>(server::PreemptionReason::memory)], 0u);

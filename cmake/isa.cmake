@@ -2,9 +2,11 @@
 # once per instruction set into TARGET.
 #
 # Each copy sees TESSERA_ISA_NAMESPACE (scalar, avx2, avxvnni, avx512) and puts all that it defines into that
-# namespace; isa/sets.cpp picks one at run time. A set that is derived from another one (TESSERA_ISA_BASE_<set>) adds
-# a few instructions to it. It has its own copy of the sources of DERIVED only, and shares all other code of its base. Such a source includes no header that has inline code outside that
+# namespace; isa/sets.cpp picks one at run time. Such a source includes no header that has inline code outside that
 # namespace: the linker keeps one copy of a shared inline function, and it could be the AVX-512 one.
+#
+# A set that is derived from another one (TESSERA_ISA_BASE_<set>) adds a few instructions to it. It has its own copy of
+# the sources of DERIVED only, and shares all other code of its base.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   set(isas_default scalar avx2 avxvnni avx512)
 else()

@@ -10,6 +10,7 @@
 
 #include "tessera/base/counted.h"
 #include "tessera/cli/console.h"
+#include "tessera/cli/offload_args.h"
 
 namespace tessera::cli {
 
@@ -94,6 +95,8 @@ Json to_json(const BenchRow& row, const BenchMachine& machine) {
           {"gmacs", row.macs / time.median * 1e-9},
           {"gbps", row.bytes / time.median * 1e-9},
           {"peak_share", row.bound_seconds / time.median},
+          {"expert_hit_share", row.experts ? Json(row.experts->hit_share()) : Json()},
+          {"expert_read_bytes", row.experts ? Json(row.experts->n_read_bytes / row.seconds.size()) : Json()},
           {"peak_int8_gmacs", peaks.int8_gmacs},
           {"peak_f32_gmacs", peaks.f32_gmacs},
           {"peak_bf16_gmacs", peaks.bf16_gmacs},
@@ -209,7 +212,10 @@ Result<> BenchReport::begin() const {
 }
 
 Result<> BenchReport::add(const BenchRow& row) {
-  return format_ == BenchFormat::md ? print(md_line(row)) : print_json(to_json(row, machine_));
+  if (format_ != BenchFormat::md) return print_json(to_json(row, machine_));
+  TESSERA_TRY(print(md_line(row)));
+  if (row.experts) log(test_name(row) + describe(row.experts));
+  return {};
 }
 
 Result<> BenchReport::add(const observe::BenchOpRow& row) {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,11 @@ struct BenchRow {
   int n_threads = 0;
   std::string type_k, type_v;
   int64_t n_prompt = 0, n_gen = 0, n_depth = 0;
-  std::vector<double> seconds;  // of each repetition; at least one
-  double macs = 0;              // multiply-adds of one repetition
-  double bytes = 0;             // weights and KV cache read by one repetition
-  double bound_seconds = 0;     // at the machine's peaks: multiply-adds of the prompt, bytes of the generation
+  std::vector<double> seconds;            // of each repetition; at least one
+  double macs = 0;                        // multiply-adds of one repetition
+  double bytes = 0;                       // weights and KV cache read by one repetition
+  std::optional<StreamCounts> experts{};  // of all repetitions; none without a cache of experts
+  double bound_seconds = 0;  // at the machine's peaks: multiply-adds of the prompt, bytes of the generation
 };
 
 enum class BenchTable : uint8_t { models, ops };  // rows: BenchRow, or observe::BenchOpRow

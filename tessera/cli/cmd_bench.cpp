@@ -337,8 +337,11 @@ class BenchCommand final : public Command {
     Measurement measurement(*session, test, context_.n_batch, process.interrupt);
     TESSERA_TRY(measurement.fill());
     for (int64_t i = warm_up_ ? -1 : 0; i < n_repetitions_; ++i) {
+      const std::optional<StreamCounts> before = engine->stream_counts();
       TESSERA_ASSIGN(const double seconds, measurement.run());
-      if (i >= 0) row.seconds.push_back(seconds);
+      if (i < 0) continue;
+      row.seconds.push_back(seconds);
+      if (before) row.experts = row.experts.value_or(StreamCounts{}).plus(engine->stream_counts()->since(*before));
     }
     return row;
   }

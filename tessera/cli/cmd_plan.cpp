@@ -21,13 +21,6 @@ class PlanCommand final : public Command {
   FlagTable flags() override {
     FlagTable table;
     args_.add_to(table);
-    table.common("--memory", "SIZE",
-                 "find settings that fit into SIZE, e.g. 12G (2^30) or 12GB (10^9): the largest context (or -c), if "
-                 "necessary with a smaller micro-batch, then with a q8_0 cache",
-                 [this](std::string_view text) -> Result<> {
-                   TESSERA_ASSIGN(memory_, parse_bytes(text));
-                   return {};
-                 });
     table.common("--json", "", "print JSON", set_switch(json_));
     add_serve_flags(table);
     return table;
@@ -35,6 +28,7 @@ class PlanCommand final : public Command {
 
   Result<> check() override {
     TESSERA_TRY(args_.check());
+    memory_ = args_.model.options.fit.most_bytes;
     if (!plans_server_) return {};
     if (serve_.has_many_models())
       return fail(ErrorCode::invalid_argument, "--models-dir and --models-preset: a plan is for one model, want -m");
@@ -61,6 +55,7 @@ class PlanCommand final : public Command {
     TESSERA_ASSIGN(const Fitted plan, plan_of(model, asked, process));
     if (!plan.choice.empty() && !process.quiet) log(with_flag_names(plan.choice));
     n_offloaded_ = model.engine->placement().n_offloaded();
+    expert_cache_ = model.engine->placement_options().expert_cache;
     if (args_.context.log_schedule) {
       TESSERA_ASSIGN(const auto session, Session::plan_session(*model.engine, plan.session));
       TESSERA_TRY(args_.context.log_schedules(*session));
@@ -98,7 +93,7 @@ class PlanCommand final : public Command {
   // Returns the plan of a run with these flags. If nothing fits, returns the requested plan, so that the shortfall is
   // visible.
   Result<Fitted> plan_of(const LoadedModel& model, SessionOptions asked, const Context& process) const {
-    if (memory_ != 0) return fit_within(*model.engine, asked, memory_, model.fit);
+    if (memory_ != 0) return fit(*model.engine, model.adapters, asked, model.fit);
     if (model.fit.is_on) {
       const PlacementOptions placement = model.engine->placement_options();
       auto fitted = fit(*model.engine, model.adapters, asked, model.fit);
@@ -113,8 +108,10 @@ class PlanCommand final : public Command {
   }
 
   std::string flags_of(const SessionOptions& settings) const {
-    return fmt::format("-c {} -ub {} -ctk {} -ctv {}{}", settings.n_ctx, settings.n_ubatch, info(settings.type_k).name,
-                       info(settings.type_v).name, n_offloaded_ == 0 ? "" : fmt::format(" -ngl {}", n_offloaded_));
+    return fmt::format("-c {} -ub {} -ctk {} -ctv {}{}{}", settings.n_ctx, settings.n_ubatch,
+                       info(settings.type_k).name, info(settings.type_v).name,
+                       n_offloaded_ == 0 ? "" : fmt::format(" -ngl {}", n_offloaded_),
+                       expert_cache_ ? fmt::format(" --expert-cache {}", *expert_cache_) : "");
   }
 
   server::ServerMemory server_memory() const { return server::server_memory(serve_.server, serve_.scheduler.queue); }
@@ -164,6 +161,7 @@ class PlanCommand final : public Command {
         {"cache_type_k", info(fit.session.type_k).name},
         {"cache_type_v", info(fit.session.type_v).name},
         {"n_gpu_layers", n_offloaded_},
+        {"expert_cache", expert_cache_ ? nlohmann::ordered_json(*expert_cache_) : nlohmann::ordered_json()},
         {"buffers", std::move(buffers)},
     };
     if (plans_server_) plan["server"] = server_json();
@@ -175,6 +173,7 @@ class PlanCommand final : public Command {
   bool plans_server_ = false;
   uint64_t memory_ = 0;  // 0: no search for settings
   int64_t n_offloaded_ = 0;
+  std::optional<uint64_t> expert_cache_{};
   bool json_ = false;
 };
 

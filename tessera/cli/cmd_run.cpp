@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "tessera/cli/console.h"
+#include "tessera/cli/offload_args.h"
 #include "tessera/cli/run_args.h"
 
 namespace tessera::cli {
@@ -39,7 +40,8 @@ class RunCommand final : public Command {
     if (args_.echo) TESSERA_TRY(print(prompt));
     TESSERA_TRY(generate(generator, tokenizer, process));
     if (!process.quiet)
-      log_timings(*tokens, generator, prefilled - start, Clock::now() - prefilled, params, speculator.get());
+      log_timings(*tokens, generator, prefilled - start, Clock::now() - prefilled, params,
+                  describe(speculator.get()) + describe(model.engine->stream_counts()));
     return {};
   }
 
@@ -67,15 +69,14 @@ class RunCommand final : public Command {
   }
 
   static void log_timings(const std::vector<int32_t>& prompt, const Generator& generator, Clock::duration prefill,
-                          Clock::duration decode, const sample::SamplerParams& params, const Speculator* speculator) {
+                          Clock::duration decode, const sample::SamplerParams& params, const std::string& more) {
     const auto rate = [](double n, Clock::duration time) { return n / std::chrono::duration<double>(time).count(); };
     std::string why;
     if (generator.stop_reason() == StopReason::context_full)
       why = "; stopped: the context is full (-c, --context-shift)";
     log(fmt::format("prompt {} tokens, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s{}; seed {}{}",
                     prompt.size(), rate(static_cast<double>(prompt.size()), prefill), generator.n_generated(),
-                    rate(static_cast<double>(generator.n_generated()), decode), describe(speculator), params.seed,
-                    why));
+                    rate(static_cast<double>(generator.n_generated()), decode), more, params.seed, why));
   }
 
   RunArgs args_;

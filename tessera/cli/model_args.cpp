@@ -133,6 +133,7 @@ void ModelArgs::add_to(FlagTable& table) {
   table.rare("--no-repack -nr", "", "use weights as stored in the file instead of packing them for the device",
              set_switch(engine.pack_weights, false));
   table.rare("--check-tensors", "", "refuse a model with infinite or NaN weights", set_switch(engine.check_tensors));
+  if (bounds_memory) add_memory_flag(table, options.fit);
   add_offload_flags(table, engine.placement, options.fit);
   RopeOverrides& rope = engine.rope;
   table.rare(

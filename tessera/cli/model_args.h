@@ -26,6 +26,7 @@ void add_numa_flag(FlagTable& table, NumaPolicy& policy);
 
 struct ModelArgs {
   bool may_be_bundled = false;  // without a path, use the bundled model
+  bool bounds_memory = true;    // add_to() adds --memory
   ModelOptions options{};
 
   void add_to(FlagTable& table);

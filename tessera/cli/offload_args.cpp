@@ -1,6 +1,10 @@
 #include "tessera/cli/offload_args.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "tessera/cli/console.h"
 
 namespace tessera::cli {
 
@@ -71,6 +75,15 @@ Result<> add_rules(PlacementOptions& placement, std::string_view text) {
   }
 }
 
+Result<> set_expert_reads(PlacementOptions& placement, std::string_view text) {
+  if (text != "auto" && text != "direct" && text != "cached")
+    return fail(ErrorCode::invalid_argument, "'{}' is not one of auto, direct, cached", text);
+  placement.expert_reads = text == "auto"     ? ExpertReads::automatic
+                           : text == "direct" ? ExpertReads::direct
+                                              : ExpertReads::cached;
+  return {};
+}
+
 Result<> set_fit(FitOptions& fit, std::string_view text) {
   if (text != "on" && text != "off") return fail(ErrorCode::invalid_argument, "'{}' is not one of on, off", text);
   fit.is_on = text == "on";
@@ -84,6 +97,23 @@ Result<> set_margin(FitOptions& fit, std::string_view text) {
 }
 
 }  // namespace
+
+void add_memory_flag(FlagTable& table, FitOptions& fit) {
+  table.common(
+      "--memory", "SIZE",
+      "bound on all memory of the model, e.g. 12G (2^30) or 12GB (10^9): finds the largest context (or -c), if "
+      "necessary with a smaller micro-batch, a q8_0 cache, or experts that stay in the file",
+      [&fit](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(fit.most_bytes, parse_bytes(text));
+        return {};
+      });
+}
+
+std::string describe(const std::optional<StreamCounts>& counts) {
+  if (!counts) return "";
+  return fmt::format("; experts: {:.1f} % found in memory, {} read", 100 * counts->hit_share(),
+                     human_bytes(static_cast<double>(counts->n_read_bytes)));
+}
 
 void add_offload_flags(FlagTable& table, PlacementOptions& placement, FitOptions& fit) {
   const auto placed = [&placement](auto set) {
@@ -114,6 +144,18 @@ void add_offload_flags(FlagTable& table, PlacementOptions& placement, FitOptions
              });
   table.rare("--n-cpu-moe -ncmoe", "N", "keep the experts of the first N layers on the CPU",
              set_integer(placement.n_cpu_expert_layers, 0, kMaxLayerFlag));
+  table.common(
+      "--expert-cache", "SIZE",
+      "leave the experts of a mixture of experts in the file and read them when they are used, with SIZE "
+      "of memory for those used last, e.g. 8G (2^30)",
+      [&placement](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(placement.expert_cache, parse_bytes(text));
+        return {};
+      },
+      "all experts in memory, if they fit");
+  table.rare("--expert-reads", "HOW",
+             "how experts are read from the file: auto, direct (past the system's page cache), cached (through it)",
+             placed(set_expert_reads), "auto: cached, if the free memory holds all experts");
   table.rare("--no-kv-offload -nkvo", "", "keep the KV cache, and with it attention, on the CPU",
              set_switch(placement.offload_caches, false));
   table.rare("--fit -fit", "on|off",

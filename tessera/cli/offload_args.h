@@ -7,6 +7,11 @@
 
 namespace tessera::cli {
 
+/// Adds --memory: the bound on all memory of a model and its session.
+void add_memory_flag(FlagTable& table, FitOptions& fit);
 void add_offload_flags(FlagTable& table, PlacementOptions& placement, FitOptions& fit);
+
+/// Text for the end of a line of timings: how often experts were in their cache; "" without one.
+std::string describe(const std::optional<StreamCounts>& counts);
 
 }  // namespace tessera::cli

@@ -12,6 +12,7 @@ constexpr std::pair<std::string_view, std::string_view> kFlagOfOption[] = {
     {"base_file", "--kl-divergence-base"},
     {"checkpoint_path", "--checkpoint"},
     {"devices", "--device"},
+    {"expert_cache", "--expert-cache"},
     {"imatrix", "--imatrix"},
     {"lora", "--lora"},
     {"n_cpu_expert_layers", "-ncmoe"},

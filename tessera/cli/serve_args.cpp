@@ -113,6 +113,7 @@ void ServeArgs::add_to(FlagTable& table) {
 }
 
 void ServeArgs::add_model_flags(FlagTable& table) {
+  model.bounds_memory = false;  // the memory of all models, below
   model.add_to(table);
   add_slot_flags(table);
   add_embedding_flags(table);
@@ -398,7 +399,13 @@ Result<SessionOptions> ServeArgs::session_options(const LoadedModel& model, int3
   TESSERA_ASSIGN(const auto planned, Session::plan_session(engine, session));
   if (planned->needs_marks() && cache_mib != 0) session.n_cache_marks = kMarksPerSlot * slots;
   TESSERA_ASSIGN(const MemoryReport report, plan_sessions(engine, session, model.fit));
-  const uint64_t used = memory_bytes > 0 ? report.total() : report.bytes_of(engine.device().name());
+  uint64_t used = memory_bytes > 0 ? report.total() : report.bytes_of(engine.device().name());
+  if (memory_bytes > 0 && used > memory_bytes && !engine.placement_options().expert_cache &&
+      engine.can_stream_experts()) {
+    TESSERA_ASSIGN(const MemoryReport streamed,
+                   stream_experts(*model.engine, model.adapters, session, memory_bytes, model.fit));
+    used = streamed.total();
+  }
   if (memory_bytes > 0 && used > memory_bytes)
     return fail(ErrorCode::out_of_memory, "the plan needs {} bytes, --memory is {}; a smaller -c needs less", used,
                 memory_bytes);

@@ -10,6 +10,7 @@
 #include "tessera/base/index.h"
 #include "tessera/cpu/buffers.h"
 #include "tessera/cpu/dispatch.h"
+#include "tessera/cpu/expert_cache.h"
 #include "tessera/cpu/memory.h"
 #include "tessera/cpu/ops/matmul_panels.h"
 #include "tessera/cpu/step.h"
@@ -95,6 +96,7 @@ class Compiler {
       steps.push_back(std::move(step));
     }
     join_small(steps);
+    find_next_streamed(steps);
     return steps;
   }
 
@@ -105,6 +107,17 @@ class Compiler {
       if (!is_small(steps[i]) || !is_small(steps[i + 1])) continue;
       steps[i].is_solo = steps[i + 1].is_solo = true;
       steps[i].has_barrier = false;
+    }
+  }
+
+  // Adjacent layers have routes of their own, so only the products of one layer are found.
+  static void find_next_streamed(std::vector<Step>& steps) {
+    const auto has_streams = [](const Step& step) { return step.in[0].streamed.has_value(); };
+    for (auto step = steps.begin(); step != steps.end(); ++step) {
+      if (!has_streams(*step)) continue;
+      for (auto later = step + 1; later != steps.end(); ++later)
+        if (has_streams(*later) && later->node->sources[2] == step->node->sources[2])
+          step->next_streamed.push_back(*later->in[0].streamed);
     }
   }
 
@@ -128,11 +141,13 @@ class Compiler {
     const Node& storage = graph_[graph_.storage(id)];
     Operand operand{node.spec};
     const BufferType* type = storage.op == Op::tensor ? storage.tensor->buffer_type : nullptr;
-    operand.packed = type != nullptr && dynamic_cast<const PackedBufferType*>(type) != nullptr;
-    if (!tensors.empty()) {
-      const Tensor& tensor = tensors[to_size(id)];
-      operand.data = tensor.buffer->base() + tensor.offset;
-    }
+    const bool is_streamed = type != nullptr && dynamic_cast<const ExpertCacheType*>(type) != nullptr;
+    operand.packed = is_streamed || (type != nullptr && dynamic_cast<const PackedBufferType*>(type) != nullptr);
+    if (is_streamed) operand.streamed.emplace();
+    if (tensors.empty()) return operand;
+    const Tensor& tensor = tensors[to_size(id)];
+    operand.data = tensor.buffer->base() + tensor.offset;
+    if (is_streamed) operand.streamed = {static_cast<ExpertCache*>(tensor.buffer), tensor.offset};
     return operand;
   }
 
@@ -243,7 +258,9 @@ class CpuBackend final : public Backend {
         },
         cancel);
     if (cancelled) return fail(ErrorCode::cancelled, "cancelled");
-    if (const Fault::Record* fault = fault_.get())
+    const Fault::Record* fault = fault_.get();
+    if (fault != nullptr && fault->error) return std::unexpected(*fault->error);
+    if (fault != nullptr)
       return fail(ErrorCode::invalid_argument, "{} {}: {} {}, want 0 to {}", info(fault->step->node->op).name,
                   fault->step->node->name, fault->what, fault->value, fault->limit - 1);
     return {};
@@ -263,7 +280,8 @@ class CpuDevice final : public Device {
   CpuDevice(const Kernels& kernels, HostAllocator allocator)
       : kernels_(kernels),
         host_(*this, Pages::plain, allocator),
-        packed_(*this, kernels, Pages::plain, std::move(allocator)) {
+        packed_(*this, kernels, Pages::plain, std::move(allocator)),
+        experts_(*this, kernels) {
     for (const Pages pages : {Pages::huge, Pages::numa, Pages::hbm}) {
       more_types_.push_back(std::make_unique<HostBufferType>(*this, pages));
       more_types_.push_back(std::make_unique<PackedBufferType>(*this, kernels, pages));
@@ -297,6 +315,7 @@ class CpuDevice final : public Device {
     if (multiplies && packed_.tensor_bytes(dtype, shape)) return packed_;
     return host_;
   }
+  const StreamBufferType* stream_buffer_type() const override { return &experts_; }
   bool can_use(const BufferType& type) const override { return &type.device() == this; }
 
   bool supports(const Graph& graph, NodeId id) const override {
@@ -328,9 +347,10 @@ class CpuDevice final : public Device {
       const Node& storage = graph[graph.storage(source)];
       if (storage.op != Op::tensor || storage.tensor->buffer_type == nullptr) continue;
       const BufferType& type = *storage.tensor->buffer_type;
-      const bool reads_panels = i == 0 &&
-                                (is_product(node.op) || node.op == Op::mul_mat_heads || node.op == Op::get_rows) &&
-                                graph[source].op == Op::tensor;
+      const bool reads_panels =
+          i == 0 && graph[source].op == Op::tensor &&
+          (node.op == Op::mul_mat_experts ||
+           (&type != &experts_ && (is_product(node.op) || node.op == Op::mul_mat_heads || node.op == Op::get_rows)));
       if (can_use(type) && !type.is_host() && !reads_panels) return false;
     }
     return true;
@@ -339,6 +359,7 @@ class CpuDevice final : public Device {
   const Kernels& kernels_;
   HostBufferType host_;
   PackedBufferType packed_;
+  ExpertCacheType experts_;
   std::vector<std::unique_ptr<BufferType>> more_types_;  // plain and packed memory in other kinds of pages
 };
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "tessera/backend/backend.h"
@@ -22,9 +24,18 @@ inline constexpr int64_t kPieceElements = 1024;
 /// Floats per cache line. Two threads should not write to the same line.
 inline constexpr int64_t kLineFloats = 16;
 
+class ExpertCache;
+
+/// A weight of a cache of experts.
+struct StreamedOperand {
+  ExpertCache* cache = nullptr;  // null in a step that serves only to compute sizes
+  size_t weight = 0;
+};
+
 struct Operand : TensorSpec {
-  std::byte* data = nullptr;  // null: an absent optional operand
-  bool packed = false;        // stored in panels (buffers.h)
+  std::byte* data = nullptr;                  // null: an absent optional operand
+  bool packed = false;                        // stored in panels (buffers.h)
+  std::optional<StreamedOperand> streamed{};  // stored in panels too, each matrix where the cache has it
 
   bool present() const { return data != nullptr; }
   /// Returns the first element of row (i1, i2, i3).
@@ -60,6 +71,8 @@ struct Step {
     Operand out;
   };
   std::vector<Product> more_products;
+  /// mul_mat_experts: weights of experts that later steps use for the same rows.
+  std::vector<StreamedOperand> next_streamed{};
 };
 
 /// The result of checks of data during a run. The first report is kept and fails the run.
@@ -70,11 +83,18 @@ class Fault {
     const char* what = nullptr;
     int64_t value = 0;
     int64_t limit = 0;
+    std::optional<Error> error{};  // in place of all others
   };
   /// Records that `value` is not in [0, limit).
   void report(const Step& step, const char* what, int64_t value, int64_t limit) noexcept {
     if (claimed_.exchange(true, std::memory_order_relaxed)) return;
     record_ = {&step, what, value, limit};
+    set_.store(true, std::memory_order_release);
+  }
+  /// Records an error of another source.
+  void report(Error error) noexcept {
+    if (claimed_.exchange(true, std::memory_order_relaxed)) return;
+    record_ = {.error = std::move(error)};
     set_.store(true, std::memory_order_release);
   }
   void clear() noexcept {

@@ -8,6 +8,7 @@
 
 #include "tessera/base/hash.h"
 #include "tessera/base/index.h"
+#include "tessera/engine/expert_files.h"
 #include "tessera/engine/fingerprint.h"
 #include "tessera/engine/vocab_loader.h"
 #include "tessera/engine/weight_loader.h"
@@ -43,6 +44,7 @@ Result<std::shared_ptr<Engine>> Engine::open(const Registry& registry, std::uniq
 Result<> Engine::place(const PlacementOptions& options) {
   loaded_ = false;
   maps_.clear();
+  streams_.reset();
   TESSERA_ASSIGN(placement_, ModelPlacement::create(*registry_, model_->info(), options));
   options_.placement = options;
   return plan_weights();
@@ -57,6 +59,7 @@ bool Engine::is_usable_in_place(const Weight& weight, const BufferType& type) co
 Result<> Engine::plan_weights() {
   in_place_.clear();
   copied_.clear();
+  streamed_.clear();
   memory_ = {};
   for (Weight& weight : model_->weights().weights()) {
     weight.tensor.buffer = nullptr;
@@ -69,6 +72,10 @@ Result<> Engine::plan_weights() {
       for (Tensor& part : weight.row_parts) memory_.add(part, *part.buffer_type);
       continue;
     }
+    if (options_.placement.expert_cache && can_stream(weight)) {
+      streamed_.push_back(&weight);
+      continue;
+    }
     const BufferType& type = *weight.tensor.buffer_type;
     if (is_usable_in_place(weight, type)) {
       in_place_.push_back(&weight);
@@ -79,7 +86,68 @@ Result<> Engine::plan_weights() {
   }
   auto planned = memory_.plan();
   if (!planned) return forward_error(planned, files_->name());
+  return plan_streams();
+}
+
+// Only experts that the CPU computes. A rule that names other memory for them goes first.
+bool Engine::can_stream(const Weight& weight) const {
+  const Device& cpu = placement_->cpu();
+  const StreamBufferType* type = cpu.stream_buffer_type();
+  const Tensor& tensor = weight.tensor;
+  if (type == nullptr || weight.use != Op::mul_mat_experts) return false;
+  const bool is_default = tensor.buffer_type == &cpu.weight_buffer_type(weight.use, tensor.dtype, tensor.shape()) ||
+                          tensor.buffer_type == &cpu.buffer_type();
+  return is_default && type->slot_bytes(tensor.dtype, tensor.shape()).has_value();
+}
+
+bool Engine::can_stream_experts() const {
+  return !streamed_.empty() ||
+         std::ranges::any_of(model_->weights().weights(), [&](const Weight& weight) { return can_stream(weight); });
+}
+
+Result<> Engine::plan_streams() {
+  slots_.clear();
+  stream_bytes_ = 0;
+  if (streamed_.empty()) return {};
+  const StreamBufferType& type = *placement_->cpu().stream_buffer_type();
+  std::vector<const Tensor*> tensors;
+  for (Weight* weight : streamed_) {
+    weight->tensor.buffer_type = &type;
+    weight->tensor.offset = tensors.size();
+    tensors.push_back(&weight->tensor);
+  }
+  TESSERA_ASSIGN(slots_, divide_slots(type, tensors, *options_.placement.expert_cache));
+  TESSERA_ASSIGN(stream_bytes_, type.cache_bytes(slots_));
   return {};
+}
+
+Result<> Engine::create_streams() {
+  if (streamed_.empty()) return {};
+  TESSERA_ASSIGN(auto source, ExpertFiles::open(*files_, {streamed_.begin(), streamed_.end()}, reads_directly()));
+  TESSERA_ASSIGN(streams_, placement_->cpu().stream_buffer_type()->create(slots_, std::move(source)));
+  for (Weight* weight : streamed_) weight->tensor.buffer = streams_.get();
+  return {};
+}
+
+// The page cache is faster than the disk if it can keep all experts. If it cannot, it keeps those that were read last
+// and are in the cache of experts anyway.
+bool Engine::reads_directly() const {
+  if (options_.placement.expert_reads != ExpertReads::automatic)
+    return options_.placement.expert_reads == ExpertReads::direct;
+  uint64_t bytes = stream_bytes_;
+  for (const Weight* weight : streamed_) bytes += weight->source->info.n_bytes;
+  return bytes > placement_->cpu().memory().free_bytes;
+}
+
+std::optional<StreamCounts> Engine::stream_counts() const {
+  if (streams_ == nullptr) return std::nullopt;
+  return streams_->counts();
+}
+
+void Engine::add_streams(std::vector<MemoryPart>& parts, size_t bytes) const {
+  if (bytes == 0) return;
+  const StreamBufferType& type = *placement_->cpu().stream_buffer_type();
+  parts.push_back({MemoryPart::Kind::weights, std::string(type.device().name()), std::string(type.name()), bytes});
 }
 
 void Engine::add_mapped(std::vector<MemoryPart>& parts, size_t bytes) const {
@@ -93,12 +161,14 @@ std::vector<MemoryPart> Engine::planned_memory() const {
   std::vector<MemoryPart> parts = memory_parts(MemoryPart::Kind::weights, memory_.planned());
   size_t mapped = 0;
   for (const Weight* weight : in_place_) mapped += weight->source->info.n_bytes;
+  add_streams(parts, stream_bytes_);
   add_mapped(parts, mapped);
   return parts;
 }
 
 std::vector<MemoryPart> Engine::allocated_memory() const {
   std::vector<MemoryPart> parts = memory_parts(MemoryPart::Kind::weights, memory_.allocated());
+  add_streams(parts, streams_ == nullptr ? 0 : streams_->size());
   size_t mapped = 0;
   for (const Weight* weight : in_place_)
     if (weight->tensor.buffer != nullptr) mapped += span_bytes(weight->tensor.dtype, weight->tensor.layout);
@@ -128,6 +198,7 @@ void Engine::lock_all() {
   };
   for (const auto& buffer : memory_.buffers())
     if (buffer->base() != nullptr) lock(buffer->base(), buffer->size());
+  if (streams_ != nullptr) lock(streams_->base(), streams_->size());
   for (const Weight* weight : in_place_) lock(files_->data(*weight->source).data(), weight->source->info.n_bytes);
   if (failed != 0)
     warnings_.push_back(fmt::format(
@@ -137,11 +208,15 @@ void Engine::lock_all() {
 Result<> Engine::load(const LoadProgress& progress) {
   if (loaded_) return {};
   maps_.clear();  // left by a failed attempt
+  streams_.reset();
   TESSERA_TRY(memory_.allocate(BufferUsage::weights));
   TESSERA_TRY(map_in_place());
   const WeightLoader loader(*files_,
                             {.mode = options_.load, .check = options_.check_tensors, .threads = options_.threads});
-  TESSERA_TRY(loader.load(copied_, in_place_, progress));
+  std::vector<const Weight*> only_checked(in_place_.begin(), in_place_.end());
+  only_checked.insert(only_checked.end(), streamed_.begin(), streamed_.end());
+  TESSERA_TRY(loader.load(copied_, only_checked, progress));
+  TESSERA_TRY(create_streams());  // last, when the other weights no longer count as free memory
   TESSERA_TRY(require_files());
   if (options_.lock_memory) lock_all();
   loaded_ = true;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,13 @@ class Engine {
   /// The buffers that load() has allocated.
   std::vector<MemoryPart> allocated_memory() const;
 
+  /// Whether experts can stay in the file (PlacementOptions::expert_cache): the CPU computes some.
+  bool can_stream_experts() const;
+  /// Bytes of the planned cache of experts; 0 without one.
+  size_t stream_bytes() const { return stream_bytes_; }
+  /// Counts of the cache of experts since load(); none without one.
+  std::optional<StreamCounts> stream_counts() const;
+
   /// Requests that could not be met and are not fatal ("cannot lock ..."), as text for the user.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
@@ -82,6 +90,11 @@ class Engine {
   Engine() = default;
   Result<> plan_weights();
   bool is_usable_in_place(const Weight& weight, const BufferType& type) const;
+  bool can_stream(const Weight& weight) const;
+  Result<> plan_streams();
+  Result<> create_streams();
+  bool reads_directly() const;
+  void add_streams(std::vector<MemoryPart>& parts, size_t bytes) const;
   void add_mapped(std::vector<MemoryPart>& parts, size_t bytes) const;
   Result<> map_in_place();
   void lock_all();
@@ -94,8 +107,12 @@ class Engine {
   std::unique_ptr<const text::Tokenizer> tokenizer_;
   std::vector<Weight*> in_place_;              // used in the mapped file
   std::vector<Weight*> copied_;                // in buffers of their own
+  std::vector<Weight*> streamed_;              // in the file, read into a cache
+  std::vector<StreamedWeight> slots_;          // of streamed_
+  size_t stream_bytes_ = 0;                    // of their cache
   TensorMemory memory_;                        // of copied_
   std::vector<std::unique_ptr<Buffer>> maps_;  // over each part of the model's files
+  std::unique_ptr<StreamBuffer> streams_;      // of streamed_
   std::vector<std::string> warnings_;
   bool loaded_ = false;
 };

@@ -197,9 +197,93 @@ Result<MemoryReport> plan_sessions(const Engine& engine, const SessionOptions& o
   return report;
 }
 
+namespace {
+
+Result<> place(Engine& engine, std::span<const SessionAdapter> adapters, const PlacementOptions& placement) {
+  TESSERA_TRY(engine.place(placement));
+  for (const SessionAdapter& one : adapters) TESSERA_TRY(one.adapter->place());
+  return {};
+}
+
+std::string describe_cache(const Engine& engine, const Error& why) {
+  return fmt::format("fit: experts stay in the file, option expert_cache {}: {}",
+                     *engine.placement_options().expert_cache, why.message());
+}
+
+bool may_stream(const Engine& engine) {
+  return !engine.placement_options().expert_cache && engine.can_stream_experts();
+}
+
+// Settings for a session beside a cache of experts: a context that nobody asked for must not take its memory.
+SessionOptions beside_cache(const Engine& engine, const SessionOptions& asked, const FitOptions& options) {
+  SessionOptions session = asked;
+  if (session.n_ctx == 0) session.n_ctx = std::min(engine.model().info().n_ctx_train, options.least_ctx);
+  return session;
+}
+
+// Lets the experts stay in the file, on the devices and in the memory that are free. `whole`: why they cannot be in
+// memory.
+Result<Fitted> fit_streaming(Engine& engine, std::span<const SessionAdapter> adapters, const SessionOptions& asked,
+                             const FitOptions& options, const Error& whole) {
+  PlacementOptions placement = engine.placement_options();
+  placement.expert_cache = 0;
+  TESSERA_TRY(place(engine, adapters, placement));
+  TESSERA_ASSIGN(Fitted fitted, Fitter(engine, adapters, beside_cache(engine, asked, options), options).run());
+  const Device& cpu = engine.placement().cpu();
+  const uint64_t free = cpu.memory().free_bytes, taken = fitted.report.bytes_of(cpu.name());
+  const uint64_t margin = std::min(options.margin_bytes, free / 16);
+  const uint64_t left = free - std::min(free, margin + taken);
+  TESSERA_ASSIGN(fitted.report,
+                 stream_experts(engine, adapters, fitted.session, fitted.report.total() + left, options));
+  fitted.choice = describe_cache(engine, whole);
+  return fitted;
+}
+
+Result<Fitted> fit_total(Engine& engine, std::span<const SessionAdapter> adapters, SessionOptions asked,
+                         const FitOptions& options) {
+  asked.adapters.assign(adapters.begin(), adapters.end());
+  auto fitted = fit_within(engine, asked, options.most_bytes, options);
+  if (fitted || fitted.error().code() != ErrorCode::out_of_memory || !may_stream(engine)) return fitted;
+  const Error whole = fitted.error();
+  PlacementOptions placement = engine.placement_options();
+  placement.expert_cache = 0;
+  TESSERA_TRY(place(engine, adapters, placement));
+  TESSERA_ASSIGN(fitted, fit_within(engine, beside_cache(engine, asked, options), options.most_bytes, options));
+  TESSERA_ASSIGN(fitted->report, stream_experts(engine, adapters, fitted->session, options.most_bytes, options));
+  fitted->choice = describe_cache(engine, whole);
+  return fitted;
+}
+
+}  // namespace
+
+Result<MemoryReport> stream_experts(Engine& engine, std::span<const SessionAdapter> adapters,
+                                    const SessionOptions& session, uint64_t bytes, const FitOptions& options) {
+  if (!engine.can_stream_experts())
+    return fail(ErrorCode::unsupported, "{}: the CPU has no experts that can stay in the file", engine.files().name());
+  const PlacementOptions before = engine.placement_options();
+  PlacementOptions placement = before;
+  placement.expert_cache = 0;
+  TESSERA_TRY(place(engine, adapters, placement));
+  TESSERA_ASSIGN(const MemoryReport least, plan_sessions(engine, session, options));
+  if (least.total() > bytes) TESSERA_TRY(place(engine, adapters, before));
+  if (least.total() > bytes)
+    return fail(ErrorCode::out_of_memory, "{}: nothing fits in {} bytes: with two experts of each layer it takes {}",
+                engine.files().name(), bytes, least.total());
+  placement.expert_cache = engine.stream_bytes() + (bytes - least.total());
+  TESSERA_TRY(place(engine, adapters, placement));
+  return plan_sessions(engine, session, options);
+}
+
 Result<Fitted> fit(Engine& engine, std::span<const SessionAdapter> adapters, const SessionOptions& asked,
                    const FitOptions& options) {
-  if (options.is_on) return Fitter(engine, adapters, asked, options).run();
+  if (options.most_bytes != 0) return fit_total(engine, adapters, asked, options);
+  if (options.is_on) {
+    const PlacementOptions placement = engine.placement_options();
+    auto fitted = Fitter(engine, adapters, asked, options).run();
+    if (fitted || fitted.error().code() != ErrorCode::out_of_memory || !may_stream(engine)) return fitted;
+    TESSERA_TRY(place(engine, adapters, placement));
+    return fit_streaming(engine, adapters, asked, options, fitted.error());
+  }
   Fitted fitted{.session = asked, .report = {}};
   fitted.session.adapters.assign(adapters.begin(), adapters.end());
   TESSERA_ASSIGN(fitted.report, plan_sessions(engine, fitted.session, options));

@@ -15,6 +15,7 @@ struct FitOptions {
   uint64_t margin_bytes = uint64_t{1} << 30;  // left free on each device; on the CPU at most 1/16 of its free memory
   int64_t least_ctx = 4096;                   // bound for shrinking the context, if SessionOptions::n_ctx is 0
   std::optional<EmbeddingUse> embeddings{};   // plan a session for embeddings beside the first one: see plan_sessions()
+  uint64_t most_bytes = 0;                    // of the whole plan, weights included; 0: no bound
   std::vector<MemoryPart> beside{};           // of a model that is loaded with this one; the report has them too
   bool fits_ubatch = false;  // the micro-batch may shrink; layers move if the placement has kAutoLayers
 };
@@ -31,8 +32,9 @@ struct Fitted {
 };
 
 /// Places the weights of the engine, which must not be loaded, and of the adapters so that a session fits. Tries, in
-/// this order, a shorter context, experts on the CPU, layers on the CPU, and a smaller micro-batch. Errors:
-/// out_of_memory, with both numbers of the smallest plan; those of Session::plan().
+/// this order, a shorter context, experts on the CPU, layers on the CPU, a smaller micro-batch, and experts in the file
+/// (stream_experts()). With most_bytes, as fit_within(), then with experts in the file. Errors: out_of_memory, with
+/// both numbers of the smallest plan; those of Session::plan().
 Result<Fitted> fit(Engine& engine, std::span<const SessionAdapter> adapters, const SessionOptions& asked,
                    const FitOptions& options);
 
@@ -42,5 +44,11 @@ Result<Fitted> fit(Engine& engine, std::span<const SessionAdapter> adapters, con
 /// Errors: out_of_memory, with the bytes of the smallest plan; those of Session::plan().
 Result<Fitted> fit_within(const Engine& engine, const SessionOptions& asked, uint64_t bytes,
                           const FitOptions& options = {});
+
+/// Leaves experts in the model's file, with the largest cache for which a session needs at most `bytes` in total.
+/// Returns the plan. Errors: unsupported (no experts on the CPU); out_of_memory, with the bytes of the smallest cache;
+/// those of Session::plan().
+Result<MemoryReport> stream_experts(Engine& engine, std::span<const SessionAdapter> adapters,
+                                    const SessionOptions& session, uint64_t bytes, const FitOptions& options);
 
 }  // namespace tessera

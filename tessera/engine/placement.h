@@ -23,6 +23,13 @@ enum class SplitMode : uint8_t {
   row,    // rows of each matrix on all devices, the rest on the main device
 };
 
+/// How experts are read that stay in the model's file.
+enum class ExpertReads : uint8_t {
+  automatic,  // cached, if the free memory holds all of them beside the plan; else direct
+  direct,     // past the system's page cache
+  cached,     // through it
+};
+
 /// Puts weights with matching names in a memory, or on a device, in the memory that the device prefers for them.
 struct PlacementRule {
   std::string pattern;  // base/tensor_pattern.h
@@ -41,6 +48,10 @@ struct PlacementOptions {
   std::vector<PlacementRule> rules{};  // the first match applies
   int64_t n_cpu_expert_layers = 0;     // number of layers, from the first, with experts on the CPU
   bool offload_caches = true;
+  /// Bytes of memory for experts that stay in the model's file and are read when they are used; none: all experts are
+  /// in memory. At least two experts of each weight are in memory, whatever the bytes.
+  std::optional<uint64_t> expert_cache{};
+  ExpertReads expert_reads = ExpertReads::automatic;
 };
 
 class ModelPlacement {

@@ -70,7 +70,7 @@ Result<> check_finite(const Tensor& tensor, size_t offset, std::span<const std::
 
 }  // namespace
 
-std::vector<WeightLoader::Piece> WeightLoader::cut(std::span<Weight* const> weights, bool copy) const {
+std::vector<WeightLoader::Piece> WeightLoader::cut(std::span<const Weight* const> weights, bool copy) const {
   std::vector<Piece> pieces;
   for (const Weight* weight : weights) {
     const auto row = to_size(weight->tensor.layout.nb[1]);
@@ -101,18 +101,18 @@ Result<> WeightLoader::load_piece(const Piece& piece, std::vector<std::byte>& st
     auto finite = check_finite(piece.weight->tensor, piece.offset, bytes);
     if (!finite) return forward_error(finite, files_.name());
   }
-  if (piece.to == nullptr) return {};
-  TESSERA_TRY(piece.to->buffer->set(*piece.to, piece.to_offset, bytes));
-  if (options_.mode == LoadMode::mmap && file.map() != nullptr)
+  if (piece.to != nullptr) TESSERA_TRY(piece.to->buffer->set(*piece.to, piece.to_offset, bytes));
+  const bool stays_mapped = piece.to == nullptr && piece.weight->tensor.buffer_type->is_host();
+  if (!stays_mapped && options_.mode == LoadMode::mmap && file.map() != nullptr)
     file.map()->discard(source.info.file_offset + piece.offset, piece.bytes);
   return {};
 }
 
-Result<> WeightLoader::load(std::span<Weight* const> copied, std::span<Weight* const> in_place,
+Result<> WeightLoader::load(std::span<Weight* const> copied, std::span<const Weight* const> only_checked,
                             const LoadProgress& progress) const {
-  std::vector<Piece> pieces = cut(copied, true);
+  std::vector<Piece> pieces = cut(std::vector<const Weight*>(copied.begin(), copied.end()), true);
   if (options_.check) {
-    const std::vector<Piece> more = cut(in_place, false);
+    const std::vector<Piece> more = cut(only_checked, false);
     pieces.insert(pieces.end(), more.begin(), more.end());
   }
   if (options_.threads.priority != Priority::low) return load_pieces(pieces, progress);

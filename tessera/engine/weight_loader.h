@@ -20,9 +20,10 @@ class WeightLoader {
   WeightLoader(const ModelFiles& files, Options options) : files_(files), options_(options) {}
 
   /// Copies the weights `copied` into their buffers. With threads of low priority, all of it runs on these, also the
-  /// progress, and the calling thread only waits. With check, also reads the weights `in_place`. Errors: io;
-  /// cancelled; format (a value that is not finite; the message names the tensor and the block).
-  Result<> load(std::span<Weight* const> copied, std::span<Weight* const> in_place, const LoadProgress& progress) const;
+  /// progress, and the calling thread only waits. With check, also reads the weights `only_checked`, which are used in
+  /// the file. Errors: io; cancelled; format (a value that is not finite; the message names the tensor and the block).
+  Result<> load(std::span<Weight* const> copied, std::span<const Weight* const> only_checked,
+                const LoadProgress& progress) const;
 
  private:
   struct Piece {
@@ -33,7 +34,7 @@ class WeightLoader {
     size_t to_offset;
   };
   Result<> load_pieces(std::span<const Piece> pieces, const LoadProgress& progress) const;
-  std::vector<Piece> cut(std::span<Weight* const> weights, bool copy) const;
+  std::vector<Piece> cut(std::span<const Weight* const> weights, bool copy) const;
   Result<> load_piece(const Piece& piece, std::vector<std::byte>& staging) const;
 
   const ModelFiles& files_;

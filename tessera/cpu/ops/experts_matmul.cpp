@@ -3,11 +3,14 @@
 // Each token's row is packed once, alone, for any number of experts. Each expert then copies the words of its rows,
 // interleaved. This works because the packed form of T rows interleaves the packed forms of the single rows word by
 // word, which a test checks for all formats.
+// Experts of a cache (expert_cache.h) are computed in the order in which they come into memory. Each output has its own
+// expert, so the order changes no bits.
 #include <algorithm>
 #include <cstring>
 
 #include "tessera/base/checked.h"
 #include "tessera/base/index.h"
+#include "tessera/cpu/expert_cache.h"
 #include "tessera/cpu/ops/experts_routes.h"
 #include "tessera/cpu/ops/matmul_panels.h"
 
@@ -45,8 +48,13 @@ struct Shapes {
   int64_t n_pairs, n_experts;
 };
 
-// Scratch memory: packed activations (one copy, or one per thread), then each thread's panels. A copy consists of the
-// separate rows of tokens, then the rows of each expert.
+bool has_streamed(const Step& step) {
+  return step.in[0].streamed.has_value() ||
+         std::ranges::any_of(step.more_products, [](const Step::Product& p) { return p.weights.streamed.has_value(); });
+}
+
+// Scratch memory: packed activations (one copy, or one per thread), then each thread's panels, then orders of experts.
+// A copy consists of the separate rows of tokens, then the rows of each expert.
 struct ExpertsWorkLayout {
   ExpertsWorkLayout(const Kernels& kernels, const Step& step, const Shapes& s) {
     token_bytes = s.input == ExpertInput::tokens ? to_size(s.n_x) * s.group_bytes(1) : 0;
@@ -54,13 +62,18 @@ struct ExpertsWorkLayout {
                  kGroupAlignment * to_size(std::min(s.n_experts, s.n_pairs));
     n_copies = s.packs_privately() ? step.n_threads : 1;
     panel_bytes = panel_scratch_bytes(kernels, step);
-    total = copy_bytes * to_size(n_copies) + panel_bytes * to_size(step.n_threads);
+    panels_begin = copy_bytes * to_size(n_copies);
+    orders_begin = panels_begin + panel_bytes * to_size(step.n_threads);
+    const size_t n_orders = has_streamed(step) ? 1 + step.more_products.size() : 0;
+    total = orders_begin + round_up(n_orders * to_size(s.n_experts) * sizeof(int32_t), kGroupAlignment);
   }
 
   size_t token_bytes = 0;
   size_t copy_bytes = 0;
   int n_copies = 1;
   size_t panel_bytes = 0;  // per thread
+  size_t panels_begin = 0;
+  size_t orders_begin = 0;  // of streamed products: the active experts in order of use, n_experts for each product
   size_t total = 0;
 };
 
@@ -83,21 +96,23 @@ class ExpertsRunner {
         layout_(worker.kernels, step, shapes_),
         routes_(step.in[2], shapes_.n_experts),
         format_(shapes_.form.format),
+        is_streamed_(has_streamed(step)),
         copy_(step.work + (shapes_.packs_privately() ? layout_.copy_bytes * to_size(worker.thread.index) : 0)) {}
 
   void run() {
     if (shapes_.n_pairs == 0) return;
+    const int64_t n_active = n_active_experts();
+    if (is_streamed_ && worker_.thread.index == 0) announce_experts(n_active);
     if (shapes_.input == ExpertInput::tokens) {
       pack_tokens(share(shapes_.n_x));
       meet();
     }
     pack_experts(share(n_tiles()));
-    meet();
-    const int64_t n_active = n_active_experts();
+    if (is_streamed_ || !shapes_.packs_privately()) worker_.thread.barrier();
     int64_t first_chunk = 0, chunk = worker_.thread.next_chunk();  // chunks are numbered across all products
-    multiply(step_.in[0], step_.out, n_active, first_chunk, chunk);
-    for (const Step::Product& product : step_.more_products)
-      multiply(product.weights, product.out, n_active, first_chunk, chunk);
+    for_each_product([&](const Operand& weights, const Operand& out, const int32_t* order) {
+      multiply(weights, out, order, n_active, first_chunk, chunk);
+    });
   }
 
  private:
@@ -165,28 +180,78 @@ class ExpertsRunner {
     }
   }
 
-  // Computes this thread's chunks of one product, whose chunks are numbered from first_chunk on.
-  void multiply(const Operand& weights, const Operand& out, int64_t n_active, int64_t& first_chunk, int64_t& chunk) {
-    const Panels panels(worker_.kernels, weights, step_.activations);
-    const int64_t n_panels = panels.n_panels();
-    std::byte* scratch = step_.work + layout_.copy_bytes * to_size(layout_.n_copies) +
-                         layout_.panel_bytes * to_size(worker_.thread.index);
+  // Calls visit(weights, out, order) for each product; order: place for the experts in order of use, null without a
+  // cache.
+  template <class Visit>
+  void for_each_product(Visit visit) {
+    auto* order = is_streamed_ ? reinterpret_cast<int32_t*>(step_.work + layout_.orders_begin) : nullptr;
+    visit(step_.in[0], step_.out, order);
+    for (const Step::Product& product : step_.more_products) {
+      if (order != nullptr) order += shapes_.n_experts;
+      visit(product.weights, product.out, order);
+    }
+  }
+
+  // Tells the caches which experts this step uses, and the next steps after it.
+  void announce_experts(int64_t n_active) {
+    for_each_product([&](const Operand& weights, const Operand&, int32_t* order) {
+      int32_t* end = order;
+      for (int64_t e = 0; e < shapes_.n_experts; ++e)
+        if (!routes_.of(e).empty()) *end++ = static_cast<int32_t>(e);
+      if (!weights.streamed) return;
+      weights.streamed->cache->expect(weights.streamed->weight, {order, end});
+      weights.streamed->cache->sort_for_use(weights.streamed->weight, {order, end});
+    });
+    const auto* experts = reinterpret_cast<const int32_t*>(step_.work + layout_.orders_begin);
+    for (const StreamedOperand& next : step_.next_streamed)
+      next.cache->expect(next.weight, {experts, to_size(n_active)});
+  }
+
+  // The first packed row of an expert.
+  const std::byte* packed_rows(int64_t expert) const {
     const std::byte* packed = copy_ + layout_.token_bytes;
-    for (int64_t e = 0; e < shapes_.n_experts; ++e) {
+    for (int64_t e = 0; e < expert; ++e) packed += shapes_.group_bytes(size_of(routes_.of(e)));
+    return packed;
+  }
+
+  // Computes this thread's chunks of one product, whose chunks are numbered from first_chunk on.
+  void multiply(const Operand& weights, const Operand& out, const int32_t* order, int64_t n_active,
+                int64_t& first_chunk, int64_t& chunk) {
+    const int64_t n_panels = Panels(worker_.kernels, weights, step_.activations).n_panels();
+    std::byte* scratch = step_.work + layout_.panels_begin + layout_.panel_bytes * to_size(worker_.thread.index);
+    const std::byte* packed = copy_ + layout_.token_bytes;
+    for (int64_t i = 0, next = 0; i < n_active; ++i) {
+      while (order == nullptr && routes_.of(next).empty()) ++next;
+      const int64_t e = order == nullptr ? next++ : order[i];
+      if (order != nullptr) packed = packed_rows(e);
       const Range rows = routes_.of(e);
-      if (rows.empty()) continue;
       const int64_t n_rows = size_of(rows);
       const int64_t size = panels_per_chunk(n_panels * n_active, worker_.thread.count, shapes_.k, n_rows);
       const int64_t n_chunks = div_ceil(n_panels, size);
       const PackedX x{shapes_.rows(n_rows), is_in_place(rows) ? packed_token(token_of(rows.begin)) : packed};
       for (; chunk < first_chunk + n_chunks && !worker_.thread.cancelled(); chunk = worker_.thread.next_chunk()) {
-        const int64_t begin = (chunk - first_chunk) * size;
-        panels.multiply(e, begin, std::min(begin + size, n_panels), x, out.row(rows.begin), to_size(out.layout.nb[1]),
-                        scratch);
+        const int64_t begin = (chunk - first_chunk) * size, end = std::min(begin + size, n_panels);
+        with_expert(weights, e, end == n_panels, [&](const Operand& matrices, int64_t index) {
+          Panels(worker_.kernels, matrices, step_.activations)
+              .multiply(index, begin, end, x, out.row(rows.begin), to_size(out.layout.nb[1]), scratch);
+        });
       }
       first_chunk += n_chunks;
       packed += shapes_.group_bytes(n_rows);
     }
+  }
+
+  // Calls work(matrices, index) with the matrix of an expert in memory. is_last: the last chunk of the expert.
+  template <class Work>
+  void with_expert(const Operand& weights, int64_t expert, bool is_last, Work work) {
+    if (!weights.streamed) return work(weights, expert);
+    const auto& [cache, weight] = *weights.streamed;
+    auto panels = cache->acquire(weight, expert);
+    if (!panels) return worker_.fault.report(std::move(panels.error()));
+    Operand matrix = weights;
+    matrix.data = const_cast<std::byte*>(*panels);  // only read
+    work(matrix, 0);
+    cache->release(weight, expert, is_last);
   }
 
   const Step& step_;
@@ -195,6 +260,7 @@ class ExpertsRunner {
   ExpertsWorkLayout layout_;
   Routes routes_;
   const PanelFormat& format_;
+  bool is_streamed_;
   std::byte* copy_;
 };
 

@@ -1,0 +1,331 @@
+#include "tessera/cpu/expert_cache.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <system_error>
+
+#include "tessera/base/checked.h"
+#include "tessera/base/index.h"
+
+namespace tessera::cpu {
+
+namespace {
+
+// Reads that a disk serves at the same time, and the bytes of one: together enough for the full rate of a fast disk.
+constexpr int kReadThreads = 8;
+constexpr size_t kPieceBytes = size_t{1} << 20;
+
+int64_t rows_per_piece(const Shape& shape, size_t row_bytes) {
+  const auto panels = static_cast<int64_t>(kPieceBytes / (row_bytes * kPanelRows));
+  return std::min(std::max<int64_t>(panels, 1) * kPanelRows, shape[1]);
+}
+
+// Staging memory of one thread.
+Result<size_t> staging_bytes(std::span<const StreamedWeight> weights) {
+  size_t most = 0;
+  for (const StreamedWeight& weight : weights) {
+    TESSERA_ASSIGN(const size_t row, row_bytes(weight.tensor->dtype, weight.tensor->shape()[0]));
+    most = std::max(most, row * to_size(rows_per_piece(weight.tensor->shape(), row)));
+  }
+  return round_up(most, StreamSource::kAlignment) + StreamSource::kSlack;
+}
+
+}  // namespace
+
+size_t ExpertCacheType::max_size() const { return size_t{1} << 46; }
+
+Result<size_t> ExpertCacheType::slot_bytes(DType dtype, const Shape& shape) const {
+  const PanelFormat* format = kernels_.panel_formats[to_size(dtype)];
+  if (format == nullptr || shape[1] % kPanelRows != 0 || shape[3] != 1)
+    return fail(ErrorCode::unsupported, "{} of {}: only matrices of whole panels can stay in the file",
+                to_string(shape), info(dtype).name);
+  TESSERA_TRY(nbytes(dtype, shape));
+  const auto bytes = checked_mul(to_size(shape[1] / kPanelRows), format->panel_bytes(shape[0]));
+  if (!bytes) return fail(ErrorCode::limit, "shape {}: packed size overflows", to_string(shape));
+  return *bytes;
+}
+
+Result<size_t> ExpertCacheType::tensor_bytes(DType dtype, const Shape& shape) const {
+  TESSERA_ASSIGN(const size_t slot, slot_bytes(dtype, shape));
+  const auto bytes = checked_mul(slot, to_size(shape[2]));
+  if (!bytes) return fail(ErrorCode::limit, "shape {}: packed size overflows", to_string(shape));
+  return *bytes;
+}
+
+Result<size_t> ExpertCacheType::cache_bytes(std::span<const StreamedWeight> weights) const {
+  TESSERA_ASSIGN(const size_t staging, staging_bytes(weights));
+  size_t total = StreamSource::kAlignment + staging * kReadThreads;
+  for (const StreamedWeight& weight : weights) {
+    const Shape& shape = weight.tensor->shape();
+    if (weight.n_slots < 1 || weight.n_slots > shape[2])
+      return fail(ErrorCode::invalid_argument, "tensor {}: {} slots for {} matrices", weight.tensor->name,
+                  weight.n_slots, shape[2]);
+    TESSERA_ASSIGN(const size_t slot, slot_bytes(weight.tensor->dtype, shape));
+    const auto bytes = checked_mul(slot, to_size(weight.n_slots));
+    const auto sum = bytes ? checked_add(total, *bytes) : std::nullopt;
+    if (!sum) return fail(ErrorCode::limit, "cache of experts: size overflows");
+    total = *sum;
+  }
+  return total;
+}
+
+Result<std::unique_ptr<Buffer>> ExpertCacheType::allocate(size_t, BufferUsage) const {
+  return fail(ErrorCode::unsupported, "{}: a cache of experts is created for a list of weights", name());
+}
+
+Result<std::unique_ptr<StreamBuffer>> ExpertCacheType::create(std::span<const StreamedWeight> weights,
+                                                              std::unique_ptr<StreamSource> source) const {
+  TESSERA_ASSIGN(const size_t bytes, cache_bytes(weights));
+  auto memory = HostMemory::allocate(bytes);
+  if (!memory) return forward_error(memory, name());
+  auto cache =
+      std::make_unique<ExpertCache>(*this, kernels_, weights, std::move(source), std::move(*memory), bytes);
+  TESSERA_TRY(cache->start());
+  return cache;
+}
+
+ExpertCache::ExpertCache(const ExpertCacheType& type, const Kernels& kernels, std::span<const StreamedWeight> weights,
+                         std::unique_ptr<StreamSource> source, HostMemory memory, size_t size)
+    : StreamBuffer(type, size, BufferUsage::weights), source_(std::move(source)), memory_(std::move(memory)) {
+  const size_t staging = staging_bytes(weights).value();
+  const auto address = reinterpret_cast<uintptr_t>(memory_.data());
+  std::byte* next = memory_.data() + (round_up(address, StreamSource::kAlignment) - address);
+  for (int i = 0; i < kReadThreads; ++i, next += staging) staging_.push_back({next, staging});
+  for (const StreamedWeight& weight : weights) {
+    const Tensor& tensor = *weight.tensor;
+    const auto n = to_size(tensor.shape()[2]);
+    const size_t row = row_bytes(tensor.dtype, tensor.shape()[0]).value();
+    weights_.push_back({.tensor = &tensor,
+                        .format = kernels.panel_formats[to_size(tensor.dtype)],
+                        .row_bytes = row,
+                        .slot_bytes = type.slot_bytes(tensor.dtype, tensor.shape()).value(),
+                        .piece_rows = rows_per_piece(tensor.shape(), row),
+                        .slots_begin = next,
+                        .slots = std::vector<Slot>(to_size(weight.n_slots)),
+                        .slot_of = std::vector<int32_t>(n, kNone),
+                        .is_wanted = std::vector<uint8_t>(n)});
+    weights_.back().to_read.reserve(n);
+    next += weights_.back().slot_bytes * to_size(weight.n_slots);
+  }
+}
+
+ExpertCache::~ExpertCache() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  work_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+Result<> ExpertCache::start() {
+  try {
+    for (const std::span<std::byte> staging : staging_)
+      threads_.emplace_back([this, staging] { read_until_stopped(staging); });
+  } catch (const std::system_error& error) {
+    return fail(ErrorCode::out_of_memory, "cache of experts: cannot start a thread: {}", error.what());
+  }
+  return {};
+}
+
+int32_t ExpertCache::find_slot(const Streamed& streamed, bool is_urgent) {
+  int32_t best = kNone;
+  bool best_is_wanted = true;
+  for (size_t i = 0; i < streamed.slots.size(); ++i) {
+    const Slot& slot = streamed.slots[i];
+    if (!slot.is_idle()) continue;
+    if (slot.matrix < 0) return static_cast<int32_t>(i);
+    const bool is_wanted = streamed.is_wanted[to_size(slot.matrix)] != 0;
+    if (is_wanted && !is_urgent) continue;
+    const bool is_better = best == kNone || (best_is_wanted && !is_wanted) ||
+                           (best_is_wanted == is_wanted && slot.last_use < streamed.slots[to_size(best)].last_use);
+    if (!is_better) continue;
+    best = static_cast<int32_t>(i);
+    best_is_wanted = is_wanted;
+  }
+  return best;
+}
+
+void ExpertCache::empty(Streamed& streamed, Slot& slot) {
+  if (slot.matrix >= 0) streamed.slot_of[to_size(slot.matrix)] = kNone;
+  slot.matrix = -1;
+  slot.error.reset();
+}
+
+void ExpertCache::assign(size_t weight, int32_t slot_index, int32_t matrix, bool is_urgent) {
+  Streamed& streamed = weights_[weight];
+  Slot& slot = streamed.slots[to_size(slot_index)];
+  empty(streamed, slot);
+  slot.matrix = matrix;
+  slot.last_use = ++clock_;
+  slot.n_pieces_left = div_ceil(streamed.tensor->shape()[1], streamed.piece_rows);
+  streamed.slot_of[to_size(matrix)] = slot_index;
+  for (int64_t piece = 0; piece < slot.n_pieces_left; ++piece) {
+    const Job job{weight, slot_index, piece};
+    if (is_urgent) {
+      jobs_.push_front(job);
+    } else {
+      jobs_.push_back(job);
+    }
+  }
+  work_.notify_all();
+}
+
+void ExpertCache::read_ahead(size_t weight) {
+  Streamed& streamed = weights_[weight];
+  for (; streamed.n_taken < streamed.to_read.size(); ++streamed.n_taken) {
+    const int32_t matrix = streamed.to_read[streamed.n_taken];
+    if (streamed.slot_of[to_size(matrix)] != kNone || streamed.is_wanted[to_size(matrix)] == 0) continue;
+    const int32_t slot = find_slot(streamed, false);
+    if (slot == kNone) return;
+    assign(weight, slot, matrix, false);
+  }
+}
+
+void ExpertCache::expect(size_t weight, std::span<const int32_t> matrices) {
+  const std::lock_guard lock(mutex_);
+  Streamed& streamed = weights_[weight];
+  streamed.to_read.clear();
+  streamed.n_taken = 0;
+  constexpr uint8_t kNamed = 2;
+  for (const int32_t matrix : matrices) {
+    uint8_t& is_wanted = streamed.is_wanted[to_size(matrix)];
+    const bool is_in_memory = streamed.slot_of[to_size(matrix)] != kNone;
+    if (is_wanted == 0) ++(is_in_memory ? counts_.n_hits : counts_.n_misses);
+    if (!is_in_memory) streamed.to_read.push_back(matrix);
+    is_wanted = kNamed;
+  }
+  for (uint8_t& is_wanted : streamed.is_wanted) is_wanted = is_wanted == kNamed ? 1 : 0;
+  read_ahead(weight);
+}
+
+void ExpertCache::sort_for_use(size_t weight, std::span<int32_t> matrices) {
+  const std::lock_guard lock(mutex_);
+  const Streamed& streamed = weights_[weight];
+  const auto rank = [&](int32_t matrix) {
+    const int32_t slot = streamed.slot_of[to_size(matrix)];
+    if (slot == kNone) return 2;
+    return streamed.slots[to_size(slot)].n_pieces_left > 0 ? 1 : 0;
+  };
+  std::ranges::stable_sort(matrices, {}, rank);
+}
+
+Result<const std::byte*> ExpertCache::acquire(size_t weight, int64_t matrix) {
+  using Clock = std::chrono::steady_clock;
+  std::unique_lock lock(mutex_);
+  Streamed& streamed = weights_[weight];
+  std::optional<Clock::time_point> begin;
+  const auto wait = [&] {
+    if (!begin) begin = Clock::now();
+    changed_.wait(lock);
+  };
+  int32_t index = streamed.slot_of[to_size(matrix)];
+  while (index == kNone) {
+    index = find_slot(streamed, true);
+    if (index != kNone) {
+      assign(weight, index, static_cast<int32_t>(matrix), true);
+    } else {
+      wait();  // every slot is being read or computed with, and neither waits for this thread
+      index = streamed.slot_of[to_size(matrix)];
+    }
+  }
+  Slot& slot = streamed.slots[to_size(index)];
+  ++slot.n_users;
+  while (slot.n_pieces_left > 0) wait();
+  if (begin)
+    counts_.n_wait_us += static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - *begin).count());
+  if (!slot.error) return streamed.slots_begin + to_size(index) * streamed.slot_bytes;
+  Error error = *slot.error;
+  if (--slot.n_users == 0) {
+    empty(streamed, slot);
+    changed_.notify_all();
+  }
+  return std::unexpected(std::move(error));
+}
+
+void ExpertCache::release(size_t weight, int64_t matrix, bool is_done) {
+  const std::lock_guard lock(mutex_);
+  Streamed& streamed = weights_[weight];
+  Slot& slot = streamed.slots[to_size(streamed.slot_of[to_size(matrix)])];
+  slot.last_use = ++clock_;
+  if (is_done) streamed.is_wanted[to_size(matrix)] = 0;
+  if (--slot.n_users > 0) return;
+  read_ahead(weight);
+  changed_.notify_all();
+}
+
+void ExpertCache::read_until_stopped(std::span<std::byte> staging) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [&] { return stops_ || !jobs_.empty(); });
+    if (stops_) return;
+    const Job job = jobs_.front();
+    jobs_.pop_front();
+    Streamed& streamed = weights_[job.weight];
+    Slot& slot = streamed.slots[to_size(job.slot)];
+    const int32_t matrix = slot.matrix;
+    lock.unlock();
+    Result<> read;
+    try {
+      read = read_piece(job, matrix, staging);
+    } catch (const std::bad_alloc&) {
+      read = fail(ErrorCode::out_of_memory, "out of memory");
+    }
+    lock.lock();
+    if (!read && !slot.error) slot.error = read.error();
+    if (--slot.n_pieces_left > 0) continue;
+    if (slot.error && slot.n_users == 0) empty(streamed, slot);  // the next acquire() reads it again
+    changed_.notify_all();
+  }
+}
+
+Result<> ExpertCache::read_piece(const Job& job, int32_t matrix, std::span<std::byte> staging) {
+  const Streamed& streamed = weights_[job.weight];
+  const Shape& shape = streamed.tensor->shape();
+  const int64_t begin = job.piece * streamed.piece_rows, end = std::min(begin + streamed.piece_rows, shape[1]);
+  const size_t n = to_size(end - begin) * streamed.row_bytes;
+  TESSERA_ASSIGN(const std::span<const std::byte> rows,
+                 source_->read(job.weight, to_size(matrix * shape[1] + begin) * streamed.row_bytes, n, staging));
+  std::byte* slot = streamed.slots_begin + to_size(job.slot) * streamed.slot_bytes;
+  for (int64_t row = begin; row < end; row += kPanelRows)
+    streamed.format->pack(rows.data() + to_size(row - begin) * streamed.row_bytes, streamed.row_bytes, kPanelRows,
+                          shape[0], slot + to_size(row / kPanelRows) * streamed.format->panel_bytes(shape[0]));
+  const std::lock_guard lock(mutex_);
+  counts_.n_read_bytes += n;
+  return {};
+}
+
+StreamCounts ExpertCache::counts() const {
+  const std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+Result<> ExpertCache::set(const Tensor& tensor, size_t, std::span<const std::byte>) {
+  return fail(ErrorCode::unsupported, "tensor {}: the file has it, and it is only read", tensor.name);
+}
+
+Result<> ExpertCache::get(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) {
+  TESSERA_ASSIGN(const size_t tensor_bytes, nbytes(tensor.dtype, tensor.shape()));
+  TESSERA_TRY(require_range(tensor, offset, bytes.size(), tensor_bytes));
+  std::vector<std::byte> memory(kPieceBytes + StreamSource::kSlack + StreamSource::kAlignment);
+  const auto address = reinterpret_cast<uintptr_t>(memory.data());
+  const std::span<std::byte> staging = std::span(memory).subspan(round_up(address, StreamSource::kAlignment) - address,
+                                                                 kPieceBytes + StreamSource::kSlack);
+  while (!bytes.empty()) {
+    const size_t n = std::min(bytes.size(), kPieceBytes);
+    TESSERA_ASSIGN(const std::span<const std::byte> read, source_->read(tensor.offset, offset, n, staging));
+    std::ranges::copy(read, bytes.begin());
+    offset += n;
+    bytes = bytes.subspan(n);
+  }
+  return {};
+}
+
+Result<> ExpertCache::clear(std::byte) {
+  return fail(ErrorCode::unsupported, "{}: its weights are only read", type().name());
+}
+Result<> ExpertCache::reset() { return clear(std::byte{0}); }
+
+}  // namespace tessera::cpu

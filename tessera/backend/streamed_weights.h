@@ -35,7 +35,9 @@ class StreamSource {
 /// How often products found their experts in the cache, since it was created.
 struct StreamCounts {
   uint64_t n_hits = 0;        // matrices that were in memory when a product announced them
-  uint64_t n_misses = 0;      // matrices that were not
+  uint64_t n_misses = 0;      // matrices that were not, or not completely
+  uint64_t n_forecast = 0;    // matrices of forecasts, whose next announcement has come
+  uint64_t n_right = 0;       // of these, the announced ones
   uint64_t n_read_bytes = 0;  // from the file
   uint64_t n_wait_us = 0;     // time that threads waited for reads, summed over threads
 
@@ -46,12 +48,12 @@ struct StreamCounts {
   }
   /// The counts since `earlier`.
   StreamCounts since(const StreamCounts& earlier) const {
-    return {n_hits - earlier.n_hits, n_misses - earlier.n_misses, n_read_bytes - earlier.n_read_bytes,
-            n_wait_us - earlier.n_wait_us};
+    return {n_hits - earlier.n_hits,   n_misses - earlier.n_misses,         n_forecast - earlier.n_forecast,
+            n_right - earlier.n_right, n_read_bytes - earlier.n_read_bytes, n_wait_us - earlier.n_wait_us};
   }
   StreamCounts plus(const StreamCounts& more) const {
-    return {n_hits + more.n_hits, n_misses + more.n_misses, n_read_bytes + more.n_read_bytes,
-            n_wait_us + more.n_wait_us};
+    return {n_hits + more.n_hits,   n_misses + more.n_misses,         n_forecast + more.n_forecast,
+            n_right + more.n_right, n_read_bytes + more.n_read_bytes, n_wait_us + more.n_wait_us};
   }
 };
 

@@ -39,13 +39,11 @@ Result<std::span<const std::byte>> DirectFile::read(uint64_t offset, size_t n, s
   // Only the end of the file can cut a direct read off between two multiples of the alignment.
   for (size_t done = 0; done < needed;) {
     const bool is_at_end = done % kAlignment != 0;
-    const ssize_t got =
-        is_at_end && is_direct_
-            ? 0
-            : ::pread(fd_, staging.data() + done, wanted - done, static_cast<off_t>(begin + done));
+    const ssize_t got = is_at_end && is_direct_
+                            ? 0
+                            : ::pread(fd_, staging.data() + done, wanted - done, static_cast<off_t>(begin + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
-      return fail(ErrorCode::io, "{}: cannot read: {}", path_, std::generic_category().message(errno));
+    if (got < 0) return fail(ErrorCode::io, "{}: cannot read: {}", path_, std::generic_category().message(errno));
     if (got == 0)
       return fail(ErrorCode::io, "{}: ends at byte {}: the file changed while it was read", path_, begin + done);
     done += to_size(got);

@@ -96,6 +96,10 @@ Json to_json(const BenchRow& row, const BenchMachine& machine) {
           {"gbps", row.bytes / time.median * 1e-9},
           {"peak_share", row.bound_seconds / time.median},
           {"expert_hit_share", row.experts ? Json(row.experts->hit_share()) : Json()},
+          {"expert_forecast_share",
+           row.experts && row.experts->n_forecast > 0
+               ? Json(static_cast<double>(row.experts->n_right) / static_cast<double>(row.experts->n_forecast))
+               : Json()},
           {"expert_read_bytes", row.experts ? Json(row.experts->n_read_bytes / row.seconds.size()) : Json()},
           {"peak_int8_gmacs", peaks.int8_gmacs},
           {"peak_f32_gmacs", peaks.f32_gmacs},

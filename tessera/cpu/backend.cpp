@@ -97,6 +97,7 @@ class Compiler {
     }
     join_small(steps);
     find_next_streamed(steps);
+    find_forecasts(steps, tensors);
     return steps;
   }
 
@@ -119,6 +120,41 @@ class Compiler {
         if (has_streams(*later) && later->node->sources[2] == step->node->sources[2])
           step->next_streamed.push_back(*later->in[0].streamed);
     }
+  }
+
+  // The first product of a layer with experts of a cache forecasts those of the next such layer.
+  void find_forecasts(std::vector<Step>& steps, std::span<const Tensor> tensors) const {
+    Step* before = nullptr;
+    for (Step& step : steps) {
+      if (!step.in[0].streamed || (before != nullptr && before->node->sources[2] == step.node->sources[2])) continue;
+      const std::optional<NodeId> logits = before == nullptr ? std::nullopt : find_router(step);
+      if (logits && graph_[graph_[*logits].sources[0]].spec.shape()[0] == before->in[1].shape()[0]) {
+        const Node& ids = graph_[graph_[step.node->sources[2]].sources[0]];
+        Step::Forecast forecast{operand(graph_[*logits].sources[0], tensors), ids.spec.shape()[0], {}};
+        forecast.experts.push_back(*step.in[0].streamed);
+        for (const Step::Product& product : step.more_products)
+          if (product.weights.streamed) forecast.experts.push_back(*product.weights.streamed);
+        forecast.experts.insert(forecast.experts.end(), step.next_streamed.begin(), step.next_streamed.end());
+        before->forecast = std::move(forecast);
+      }
+      before = &step;
+    }
+  }
+
+  // Returns the product of the router that chose a step's experts: routes, ids, operations on scores, the product.
+  std::optional<NodeId> find_router(const Step& step) const {
+    constexpr int kMaxScoreOps = 8;
+    NodeId id = step.node->sources[2];
+    for (int i = 0; i < kMaxScoreOps && graph_[id].n_sources > 0; ++i) {
+      id = graph_[id].sources[0];
+      if (id == kNoNode) break;
+      const Node& node = graph_[id];
+      if (node.op != Op::mul_mat) continue;
+      const Node& weights = graph_[node.sources[0]];
+      const bool fits = weights.op == Op::tensor && weights.spec.shape()[1] == step.in[0].shape()[2];
+      return fits ? std::optional(id) : std::nullopt;
+    }
+    return std::nullopt;
   }
 
   static bool is_small(const Step& step) {

@@ -21,6 +21,10 @@ int64_t rows_per_piece(const Shape& shape, size_t row_bytes) {
   return std::min(std::max<int64_t>(panels, 1) * kPanelRows, shape[1]);
 }
 
+// Forecasts of a weight lead to reads as long as this share of them was right: a wrong one costs the time of a read.
+// The average is over about this number of announcements.
+constexpr double kLeastRightShare = 0.5, kForecastsInAverage = 32;
+
 // Staging memory of one thread.
 Result<size_t> staging_bytes(std::span<const StreamedWeight> weights) {
   size_t most = 0;
@@ -79,8 +83,7 @@ Result<std::unique_ptr<StreamBuffer>> ExpertCacheType::create(std::span<const St
   TESSERA_ASSIGN(const size_t bytes, cache_bytes(weights));
   auto memory = HostMemory::allocate(bytes);
   if (!memory) return forward_error(memory, name());
-  auto cache =
-      std::make_unique<ExpertCache>(*this, kernels_, weights, std::move(source), std::move(*memory), bytes);
+  auto cache = std::make_unique<ExpertCache>(*this, kernels_, weights, std::move(source), std::move(*memory), bytes);
   TESSERA_TRY(cache->start());
   return cache;
 }
@@ -104,7 +107,8 @@ ExpertCache::ExpertCache(const ExpertCacheType& type, const Kernels& kernels, st
                         .slots_begin = next,
                         .slots = std::vector<Slot>(to_size(weight.n_slots)),
                         .slot_of = std::vector<int32_t>(n, kNone),
-                        .is_wanted = std::vector<uint8_t>(n)});
+                        .is_wanted = std::vector<uint8_t>(n),
+                        .is_forecast = std::vector<uint8_t>(n)});
     weights_.back().to_read.reserve(n);
     next += weights_.back().slot_bytes * to_size(weight.n_slots);
   }
@@ -129,15 +133,16 @@ Result<> ExpertCache::start() {
   return {};
 }
 
-int32_t ExpertCache::find_slot(const Streamed& streamed, bool is_urgent) {
+int32_t ExpertCache::find_slot(const Streamed& streamed, Need need) {
   int32_t best = kNone;
   bool best_is_wanted = true;
   for (size_t i = 0; i < streamed.slots.size(); ++i) {
     const Slot& slot = streamed.slots[i];
     if (!slot.is_idle()) continue;
     if (slot.matrix < 0) return static_cast<int32_t>(i);
-    const bool is_wanted = streamed.is_wanted[to_size(slot.matrix)] != 0;
-    if (is_wanted && !is_urgent) continue;
+    const auto matrix = to_size(slot.matrix);
+    const bool is_wanted = streamed.is_wanted[matrix] != 0 || streamed.is_forecast[matrix] != 0;
+    if (is_wanted && need != Need::now) continue;
     const bool is_better = best == kNone || (best_is_wanted && !is_wanted) ||
                            (best_is_wanted == is_wanted && slot.last_use < streamed.slots[to_size(best)].last_use);
     if (!is_better) continue;
@@ -153,20 +158,20 @@ void ExpertCache::empty(Streamed& streamed, Slot& slot) {
   slot.error.reset();
 }
 
-void ExpertCache::assign(size_t weight, int32_t slot_index, int32_t matrix, bool is_urgent) {
+void ExpertCache::assign(size_t weight, int32_t slot_index, int32_t matrix, Need need) {
   Streamed& streamed = weights_[weight];
   Slot& slot = streamed.slots[to_size(slot_index)];
   empty(streamed, slot);
   slot.matrix = matrix;
   slot.last_use = ++clock_;
-  slot.n_pieces_left = div_ceil(streamed.tensor->shape()[1], streamed.piece_rows);
+  slot.n_pieces_left = slot.n_queued = div_ceil(streamed.tensor->shape()[1], streamed.piece_rows);
   streamed.slot_of[to_size(matrix)] = slot_index;
   for (int64_t piece = 0; piece < slot.n_pieces_left; ++piece) {
     const Job job{weight, slot_index, piece};
-    if (is_urgent) {
+    if (need == Need::now) {
       jobs_.push_front(job);
     } else {
-      jobs_.push_back(job);
+      (need == Need::announced ? jobs_ : forecast_jobs_).push_back(job);
     }
   }
   work_.notify_all();
@@ -177,23 +182,68 @@ void ExpertCache::read_ahead(size_t weight) {
   for (; streamed.n_taken < streamed.to_read.size(); ++streamed.n_taken) {
     const int32_t matrix = streamed.to_read[streamed.n_taken];
     if (streamed.slot_of[to_size(matrix)] != kNone || streamed.is_wanted[to_size(matrix)] == 0) continue;
-    const int32_t slot = find_slot(streamed, false);
+    const int32_t slot = find_slot(streamed, Need::announced);
     if (slot == kNone) return;
-    assign(weight, slot, matrix, false);
+    assign(weight, slot, matrix, Need::announced);
   }
+}
+
+void ExpertCache::forecast(size_t weight, std::span<const int32_t> matrices) {
+  const std::lock_guard lock(mutex_);
+  Streamed& streamed = weights_[weight];
+  std::ranges::fill(streamed.is_forecast, uint8_t{0});
+  for (const int32_t matrix : matrices) streamed.is_forecast[to_size(matrix)] = 1;
+  if (streamed.right_share < kLeastRightShare) return;  // only compared with what comes
+  for (const int32_t matrix : matrices) {
+    if (streamed.slot_of[to_size(matrix)] != kNone) continue;
+    const int32_t slot = find_slot(streamed, Need::forecast);
+    if (slot == kNone) return;
+    assign(weight, slot, matrix, Need::forecast);
+  }
+}
+
+// Compares the forecast with what was announced. Reads of the announced matrices no longer wait for others, and those
+// of other matrices that have not begun are dropped.
+void ExpertCache::settle_forecast(size_t weight, std::span<const int32_t> announced) {
+  Streamed& streamed = weights_[weight];
+  const auto n_forecast = std::ranges::count(streamed.is_forecast, uint8_t{1});
+  if (n_forecast > 0) {
+    const auto n_right =
+        std::ranges::count_if(announced, [&](int32_t m) { return streamed.is_forecast[to_size(m)] != 0; });
+    counts_.n_forecast += static_cast<uint64_t>(n_forecast);
+    counts_.n_right += static_cast<uint64_t>(n_right);
+    streamed.right_share +=
+        (static_cast<double>(n_right) / static_cast<double>(n_forecast) - streamed.right_share) / kForecastsInAverage;
+    std::ranges::fill(streamed.is_forecast, uint8_t{0});
+  }
+  if (forecast_jobs_.empty()) return;
+  for (const int32_t matrix : announced) streamed.is_forecast[to_size(matrix)] = 1;  // for the loop below
+  std::erase_if(forecast_jobs_, [&](const Job& job) {
+    if (job.weight != weight) return false;
+    Slot& slot = streamed.slots[to_size(job.slot)];
+    const bool is_announced = streamed.is_forecast[to_size(slot.matrix)] != 0;
+    if (is_announced) jobs_.push_back(job);
+    if (is_announced || slot.n_queued < slot.n_pieces_left || slot.n_users > 0) return is_announced;
+    slot.n_pieces_left = slot.n_queued -= 1;
+    if (slot.n_queued == 0) empty(streamed, slot);
+    return true;
+  });
+  std::ranges::fill(streamed.is_forecast, uint8_t{0});
 }
 
 void ExpertCache::expect(size_t weight, std::span<const int32_t> matrices) {
   const std::lock_guard lock(mutex_);
   Streamed& streamed = weights_[weight];
+  settle_forecast(weight, matrices);
   streamed.to_read.clear();
   streamed.n_taken = 0;
   constexpr uint8_t kNamed = 2;
   for (const int32_t matrix : matrices) {
     uint8_t& is_wanted = streamed.is_wanted[to_size(matrix)];
-    const bool is_in_memory = streamed.slot_of[to_size(matrix)] != kNone;
+    const int32_t slot = streamed.slot_of[to_size(matrix)];
+    const bool is_in_memory = slot != kNone && streamed.slots[to_size(slot)].n_pieces_left == 0;
     if (is_wanted == 0) ++(is_in_memory ? counts_.n_hits : counts_.n_misses);
-    if (!is_in_memory) streamed.to_read.push_back(matrix);
+    if (slot == kNone) streamed.to_read.push_back(matrix);
     is_wanted = kNamed;
   }
   for (uint8_t& is_wanted : streamed.is_wanted) is_wanted = is_wanted == kNamed ? 1 : 0;
@@ -222,9 +272,9 @@ Result<const std::byte*> ExpertCache::acquire(size_t weight, int64_t matrix) {
   };
   int32_t index = streamed.slot_of[to_size(matrix)];
   while (index == kNone) {
-    index = find_slot(streamed, true);
+    index = find_slot(streamed, Need::now);
     if (index != kNone) {
-      assign(weight, index, static_cast<int32_t>(matrix), true);
+      assign(weight, index, static_cast<int32_t>(matrix), Need::now);
     } else {
       wait();  // every slot is being read or computed with, and neither waits for this thread
       index = streamed.slot_of[to_size(matrix)];
@@ -234,8 +284,8 @@ Result<const std::byte*> ExpertCache::acquire(size_t weight, int64_t matrix) {
   ++slot.n_users;
   while (slot.n_pieces_left > 0) wait();
   if (begin)
-    counts_.n_wait_us += static_cast<uint64_t>(
-        std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - *begin).count());
+    counts_.n_wait_us +=
+        static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - *begin).count());
   if (!slot.error) return streamed.slots_begin + to_size(index) * streamed.slot_bytes;
   Error error = *slot.error;
   if (--slot.n_users == 0) {
@@ -259,12 +309,14 @@ void ExpertCache::release(size_t weight, int64_t matrix, bool is_done) {
 void ExpertCache::read_until_stopped(std::span<std::byte> staging) {
   std::unique_lock lock(mutex_);
   while (true) {
-    work_.wait(lock, [&] { return stops_ || !jobs_.empty(); });
+    work_.wait(lock, [&] { return stops_ || !jobs_.empty() || !forecast_jobs_.empty(); });
     if (stops_) return;
-    const Job job = jobs_.front();
-    jobs_.pop_front();
+    std::deque<Job>& jobs = jobs_.empty() ? forecast_jobs_ : jobs_;
+    const Job job = jobs.front();
+    jobs.pop_front();
     Streamed& streamed = weights_[job.weight];
     Slot& slot = streamed.slots[to_size(job.slot)];
+    --slot.n_queued;
     const int32_t matrix = slot.matrix;
     lock.unlock();
     Result<> read;

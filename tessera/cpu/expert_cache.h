@@ -2,6 +2,9 @@
 // pack them into slots. A product first announces the experts that it will use. It then computes those in memory while
 // the others are read, each into the slot of a matrix that is not needed any more.
 //
+// A forecast names experts that a later product will probably use. They are read when nothing else is to be read, and
+// only as long as the forecasts for the weight have been right often enough.
+//
 // The cache never waits for a product: a thread that waits for a matrix holds no other one. So products of several
 // backends can share a cache, and two slots per weight are enough for any number of threads.
 #pragma once
@@ -54,6 +57,8 @@ class ExpertCache final : public StreamBuffer {
   /// Announces that a product will use these matrices of a weight, and starts to read those that are missing, as far
   /// as there are slots. Takes back an earlier announcement for the weight.
   void expect(size_t weight, std::span<const int32_t> matrices);
+  /// Names matrices of a weight that a product will probably announce next.
+  void forecast(size_t weight, std::span<const int32_t> matrices);
   /// Puts the matrices into the order in which a product best uses them: first those in memory.
   void sort_for_use(size_t weight, std::span<int32_t> matrices);
 
@@ -73,9 +78,10 @@ class ExpertCache final : public StreamBuffer {
 
  private:
   struct Slot {
-    int32_t matrix = -1;       // -1: empty
-    int32_t n_users = 0;       // threads between acquire() and release()
-    int64_t n_pieces_left = 0; // to be read
+    int32_t matrix = -1;        // -1: empty
+    int32_t n_users = 0;        // threads between acquire() and release()
+    int64_t n_pieces_left = 0;  // to be read
+    int64_t n_queued = 0;       // of these, those that no thread has begun
     uint64_t last_use = 0;
     std::optional<Error> error{};  // of a failed read
 
@@ -84,15 +90,17 @@ class ExpertCache final : public StreamBuffer {
   struct Streamed {
     const Tensor* tensor;
     const PanelFormat* format;
-    size_t row_bytes;      // in the file
+    size_t row_bytes;  // in the file
     size_t slot_bytes;
-    int64_t piece_rows;    // rows that are read at once
+    int64_t piece_rows;  // rows that are read at once
     std::byte* slots_begin;
     std::vector<Slot> slots;
-    std::vector<int32_t> slot_of;    // by matrix; -1: none
-    std::vector<uint8_t> is_wanted;  // by matrix: announced and not used yet
-    std::vector<int32_t> to_read{};  // announced matrices without a slot, in order
-    size_t n_taken = 0;              // of to_read: those that got a slot
+    std::vector<int32_t> slot_of;        // by matrix; -1: none
+    std::vector<uint8_t> is_wanted;      // by matrix: announced and not used yet
+    std::vector<int32_t> to_read{};      // announced matrices without a slot, in order
+    size_t n_taken = 0;                  // of to_read: those that got a slot
+    std::vector<uint8_t> is_forecast{};  // by matrix
+    double right_share = 1;              // of forecast matrices, those that were announced next: an average
   };
   struct Job {
     size_t weight;
@@ -100,11 +108,15 @@ class ExpertCache final : public StreamBuffer {
     int64_t piece;
   };
 
+  enum class Need { now, announced, forecast };
+
   static constexpr int32_t kNone = -1;
-  /// Returns a slot for another matrix, or kNone. is_urgent: it may hold a matrix that was announced.
-  static int32_t find_slot(const Streamed& streamed, bool is_urgent);
-  void assign(size_t weight, int32_t slot, int32_t matrix, bool is_urgent);
+  /// Returns a slot for another matrix, or kNone. Only a matrix that is needed now may take the slot of one that was
+  /// announced or forecast.
+  static int32_t find_slot(const Streamed& streamed, Need need);
+  void assign(size_t weight, int32_t slot, int32_t matrix, Need need);
   void read_ahead(size_t weight);
+  void settle_forecast(size_t weight, std::span<const int32_t> announced);
   static void empty(Streamed& streamed, Slot& slot);
   void read_until_stopped(std::span<std::byte> staging);
   Result<> read_piece(const Job& job, int32_t matrix, std::span<std::byte> staging);
@@ -116,8 +128,8 @@ class ExpertCache final : public StreamBuffer {
 
   mutable std::mutex mutex_;  // of all below, and of the changing members of weights_
   std::condition_variable work_, changed_;
-  std::deque<Job> jobs_;
-  uint64_t clock_ = 0;  // counts uses
+  std::deque<Job> jobs_, forecast_jobs_;  // a thread takes one of the latter if there is none of the former
+  uint64_t clock_ = 0;                    // counts uses
   StreamCounts counts_;
   bool stops_ = false;
   std::vector<std::thread> threads_;

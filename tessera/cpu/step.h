@@ -73,6 +73,13 @@ struct Step {
   std::vector<Product> more_products;
   /// mul_mat_experts: weights of experts that later steps use for the same rows.
   std::vector<StreamedOperand> next_streamed{};
+  /// mul_mat_experts: the router of the next layer, which is applied to this step's x to forecast its experts.
+  struct Forecast {
+    Operand router;  // weights [k, n_experts]
+    int64_t n_used;
+    std::vector<StreamedOperand> experts;  // of the next layer
+  };
+  std::optional<Forecast> forecast{};
 };
 
 /// The result of checks of data during a run. The first report is kept and fails the run.

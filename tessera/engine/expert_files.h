@@ -26,8 +26,7 @@ class ExpertFiles final : public StreamSource {
   static Result<std::unique_ptr<ExpertFiles>> open(const ModelFiles& files, std::vector<const Weight*> weights,
                                                    bool direct);
 
-  Result<std::span<const std::byte>> read(size_t index, size_t offset, size_t n,
-                                          std::span<std::byte> staging) override;
+  Result<std::span<const std::byte>> read(size_t index, size_t offset, size_t n, std::span<std::byte> staging) override;
 
  private:
   ExpertFiles(const ModelFiles& files, std::vector<const Weight*> weights)

@@ -39,8 +39,16 @@ TEST(DirectFile, ReadsAnyRange) {
   const std::string path = write_temporary("direct", bytes);
   ASSERT_OK_AND_ASSIGN(const File file, File::open(path));
   ASSERT_OK_AND_ASSIGN(const DirectFile direct, DirectFile::open(file));
-  for (const auto& [offset, n] : {std::pair<size_t, size_t>{0, 1}, {0, 4096}, {1, 4096}, {4095, 2}, {4096, 8192},
-                                  {8191, 4197}, {12288, 100}, {12387, 1}, {5000, 0}, {0, 3 * 4096 + 100}}) {
+  for (const auto& [offset, n] : {std::pair<size_t, size_t>{0, 1},
+                                  {0, 4096},
+                                  {1, 4096},
+                                  {4095, 2},
+                                  {4096, 8192},
+                                  {8191, 4197},
+                                  {12288, 100},
+                                  {12387, 1},
+                                  {5000, 0},
+                                  {0, 3 * 4096 + 100}}) {
     const Staging staging(n);
     ASSERT_OK_AND_ASSIGN(const auto read, direct.read(offset, n, staging.bytes()));
     ASSERT_EQ(read.size(), n);

@@ -197,8 +197,8 @@ TEST(ExpertCache, TakesThePlannedBytes) {
   const StreamBufferType& type = *device->stream_buffer_type();
   const StreamedSet set(*device, {{DType::q8_0, 64, 16, 8, 3}, {DType::f32, 64, 48, 8, 2}});
   EXPECT_EQ(set.cache->size(), set.planned);
-  const size_t slots = 3 * type.slot_bytes(DType::q8_0, {64, 16, 8}).value() +
-                       2 * type.slot_bytes(DType::f32, {64, 48, 8}).value();
+  const size_t slots =
+      3 * type.slot_bytes(DType::q8_0, {64, 16, 8}).value() + 2 * type.slot_bytes(DType::f32, {64, 48, 8}).value();
   EXPECT_GT(set.planned, slots);
   StreamedWeight more{&set.streamed[0], 4}, less{&set.streamed[1], 2};
   const StreamedWeight both[] = {more, less};
@@ -325,6 +325,58 @@ TEST_F(SmallCache, AnAnnouncementTakesBackTheOneBefore) {
   EXPECT_EQ(read(), (std::vector<size_t>{4, 5, 6, 7}));
 }
 
+// The reading threads end all reads that have begun before they begin another one of the same list.
+TEST_F(SmallCache, ReadsWhatIsForecast) {
+  const std::vector<int32_t> three = {1, 2, 3};
+  cache().forecast(0, three);
+  use({2, 3, 5});
+  EXPECT_EQ(cache().counts().n_forecast, 3);
+  EXPECT_EQ(cache().counts().n_right, 2);
+  const std::vector<size_t> matrices = read();
+  EXPECT_EQ(std::ranges::count(matrices, size_t{2}), 1);
+  EXPECT_EQ(std::ranges::count(matrices, size_t{3}), 1);
+  EXPECT_EQ(std::ranges::count(matrices, size_t{5}), 1);
+  EXPECT_LE(matrices.size(), 4);  // 1 is read only if its read began before the announcement
+}
+
+TEST_F(SmallCache, AForecastTakesNoSlotFromWhatIsAnnouncedOrForecast) {
+  const std::vector<int32_t> announced = {0, 1}, forecast = {2, 3, 4, 5};
+  cache().expect(0, announced);
+  for (const int32_t matrix : announced) ASSERT_OK(cache().acquire(0, matrix));
+  for (const int32_t matrix : announced) cache().release(0, matrix, false);
+  cache().forecast(0, forecast);
+  for (const int32_t matrix : {2, 3}) ASSERT_OK(cache().acquire(0, matrix));
+  EXPECT_EQ(read(), (std::vector<size_t>{0, 1, 2, 3}));
+  for (const int32_t matrix : {2, 3}) cache().release(0, matrix, false);
+  use({0, 1, 2, 3});
+  EXPECT_EQ(read(), (std::vector<size_t>{}));
+}
+
+TEST_F(SmallCache, WrongForecastsAreNoLongerRead) {
+  const std::vector<int32_t> wrong = {5, 6}, right = {1, 2};
+  use({1, 2});
+  for (int i = 0; i < 40; ++i) {
+    cache().forecast(0, wrong);
+    use({1, 2});
+  }
+  do use({1, 2, 3, 4});  // takes the slots of 5 and 6, as soon as no read of them is under way
+  while (!read().empty());
+  cache().forecast(0, wrong);
+  use({1, 2, 3, 4});
+  EXPECT_EQ(read(), (std::vector<size_t>{}));
+  // They are still compared, and count again once they are right.
+  for (int i = 0; i < 40; ++i) {
+    cache().forecast(0, right);
+    use({1, 2});
+  }
+  const std::vector<int32_t> other = {7};
+  cache().forecast(0, other);
+  std::vector<int32_t> order = {0, 7};
+  cache().sort_for_use(0, order);
+  EXPECT_EQ(order, (std::vector<int32_t>{7, 0}));  // 7 has a slot
+  EXPECT_EQ(cache().counts().n_forecast, 40 * 2 + 2 + 40 * 2);
+}
+
 TEST_F(SmallCache, AThreadThatNeedsAMatrixWaitsForASlot) {
   for (const int32_t matrix : {0, 1, 2, 3}) ASSERT_OK(cache().acquire(0, matrix));
   std::atomic<bool> has_it{false};
@@ -361,6 +413,47 @@ TEST(ExpertCache, AFailedReadFailsTheRunAndNotTheNext) {
     set.log->broken.clear();
   }
   expect_same_bits(runner, set, 2, 7, 1);
+}
+
+/// Two layers with a router each: the second one's x is `sign` times the first one's.
+Graph two_layers(const std::vector<const Tensor*>& experts, const Tensor& router, float sign, int64_t n_used,
+                 int64_t t) {
+  GraphBuilder b;
+  Value x = b.input("x", DType::f32, {experts[0]->shape()[0], t});
+  for (size_t layer = 0; layer < 2; ++layer) {
+    const Value scores = b.scale(b.mul_mat(b.tensor(router), x), 0.5f);
+    const ExpertRoutes routes = b.expert_routes(b.top_k(scores, n_used), experts[0]->shape()[2]);
+    const Value y = b.mul_mat_experts(b.tensor(*experts[2 * layer]), x, routes, ExpertInput::tokens);
+    const Value z = b.mul_mat_experts(b.tensor(*experts[2 * layer + 1]), y, routes, ExpertInput::routed);
+    b.output(z, "y" + std::to_string(layer));
+    x = b.scale(x, sign);
+  }
+  return std::move(b).finish().value();
+}
+
+TEST(ExpertCache, ALayerForecastsTheExpertsOfTheNext) {
+  for (const int n_threads : {1, 3}) {
+    GraphRunner runner("", n_threads);
+    const StreamedSet::One up{DType::q8_0, 64, 32, 16, 6}, down{DType::q8_0, 32, 64, 16, 6};
+    const StreamedSet set(runner.device(), {up, down, up, down});
+    const Weights router_weights(DType::f32, 64, 16, 9);
+    const OwnedTensor router(runner.device().weight_buffer_type(Op::mul_mat, DType::f32, {64, 16}), "router",
+                             DType::f32, {64, 16}, router_weights.bytes);
+    StreamCounts before;
+    for (const auto& [sign, t, n_right] :
+         {std::tuple{1.0f, int64_t{1}, 6}, {-1.0f, int64_t{1}, 0}, {1.0f, int64_t{5}, 0}}) {
+      const NamedBytes inputs{{"x", random_inputs(64, 3, t, 16, 2).at("x")}};
+      ASSERT_OK_AND_ASSIGN(const NamedBytes want,
+                           runner.run(two_layers(pointers(set.in_memory), router.tensor, sign, 3, t), inputs));
+      ASSERT_OK_AND_ASSIGN(const NamedBytes got,
+                           runner.run(two_layers(pointers(set.streamed), router.tensor, sign, 3, t), inputs));
+      EXPECT_EQ(got, want);
+      const StreamCounts counts = set.experts().counts().since(before);
+      before = set.experts().counts();
+      EXPECT_EQ(counts.n_forecast, t == 1 ? 6 : 0) << "3 experts of 2 weights, and none for 5 tokens";
+      EXPECT_EQ(counts.n_right, n_right) << sign;
+    }
+  }
 }
 
 // Two slots are enough for any number of threads: a thread that waits holds no matrix.

@@ -22,10 +22,9 @@ EngineOptions with_cache(uint64_t bytes) { return {.placement = {.expert_cache =
 // A prompt, single tokens, and a second sequence beside them.
 Result<std::vector<float>> logits_of_model(const std::string& path, const EngineOptions& options, int n_threads) {
   TESSERA_ASSIGN(const auto engine, load_engine(path, options));
-  TESSERA_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 64,
-                                                              .n_sequences = 2,
-                                                              .n_outputs = 24,
-                                                              .threads = {.n_threads = n_threads}}));
+  TESSERA_ASSIGN(
+      const auto session,
+      Session::create(engine, {.n_ctx = 64, .n_sequences = 2, .n_outputs = 24, .threads = {.n_threads = n_threads}}));
   const std::vector<int32_t> tokens = token_ids(*engine, 30);
   TESSERA_ASSIGN(std::vector<float> logits, logits_of(*session, std::span(tokens).first(20)));
   for (int32_t i = 20; i < 30; ++i) {
@@ -78,8 +77,8 @@ TEST(ExpertStreams, WorkWithEveryWayToOpenAModel) {
 
   const std::string bytes = read_all(path);
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Registry> registry, create_registry(""));
-  ASSERT_OK_AND_ASSIGN(LoadedModel model, open_model(registry, {.bytes = std::as_bytes(std::span(bytes)),
-                                                                .engine = with_cache(0)}));
+  ASSERT_OK_AND_ASSIGN(LoadedModel model,
+                       open_model(registry, {.bytes = std::as_bytes(std::span(bytes)), .engine = with_cache(0)}));
   ASSERT_OK(load_session(model, {.n_ctx = 64, .n_outputs = 20}));
   ASSERT_OK_AND_ASSIGN(const auto logits, logits_of(*model.session, token_ids(*model.engine, 20)));
   EXPECT_TRUE(same_bits(logits, std::span(want).first(logits.size())));

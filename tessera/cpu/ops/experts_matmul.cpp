@@ -3,10 +3,12 @@
 // Each token's row is packed once, alone, for any number of experts. Each expert then copies the words of its rows,
 // interleaved. This works because the packed form of T rows interleaves the packed forms of the single rows word by
 // word, which a test checks for all formats.
-// Experts of a cache (expert_cache.h) are computed in the order in which they come into memory. Each output has its own
-// expert, so the order changes no bits.
+// Experts of a cache (expert_cache.h) are announced to it and computed in the order in which they come into memory.
+// Each output has its own expert, so the order changes no bits.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "tessera/base/checked.h"
 #include "tessera/base/index.h"
@@ -53,7 +55,30 @@ bool has_streamed(const Step& step) {
          std::ranges::any_of(step.more_products, [](const Step::Product& p) { return p.weights.streamed.has_value(); });
 }
 
-// Scratch memory: packed activations (one copy, or one per thread), then each thread's panels, then orders of experts.
+// Tokens of a step that are looked at for a forecast. More tokens use most experts of the next layer anyway.
+constexpr int64_t kForecastTokens = 4;
+
+// Scratch memory of a forecast: x packed for the router, logits, ids by token, panels of the router.
+struct ForecastLayout {
+  ForecastLayout(const Kernels& kernels, const Step& step)
+      : form(product_form(kernels, step.forecast->router.dtype, step.activations)),
+        k(step.forecast->router.shape()[0]),
+        n_experts(step.forecast->router.shape()[1]) {
+    const auto n = to_size(kForecastTokens * n_experts);
+    logits_begin = form.format.activation_bytes(rows(kForecastTokens));
+    ids_begin = logits_begin + round_up(n * sizeof(float), kGroupAlignment);
+    panels_begin = ids_begin + round_up(n * sizeof(int32_t), kGroupAlignment);
+    total = panels_begin + Panels(kernels, step.forecast->router, step.activations).scratch_bytes();
+  }
+  ActivationShape rows(int64_t n) const { return {.k = k, .n_tokens = n, .max_group = form.max_group}; }
+
+  ProductForm form;
+  int64_t k, n_experts;
+  size_t logits_begin = 0, ids_begin = 0, panels_begin = 0, total = 0;
+};
+
+// Scratch memory: packed activations (one copy, or one per thread), then each thread's panels, then orders of experts
+// and the memory of a forecast.
 // A copy consists of the separate rows of tokens, then the rows of each expert.
 struct ExpertsWorkLayout {
   ExpertsWorkLayout(const Kernels& kernels, const Step& step, const Shapes& s) {
@@ -66,6 +91,10 @@ struct ExpertsWorkLayout {
     orders_begin = panels_begin + panel_bytes * to_size(step.n_threads);
     const size_t n_orders = has_streamed(step) ? 1 + step.more_products.size() : 0;
     total = orders_begin + round_up(n_orders * to_size(s.n_experts) * sizeof(int32_t), kGroupAlignment);
+    if (!step.forecast) return;
+    const ForecastLayout forecast(kernels, step);
+    forecast_begin = total;
+    total += forecast.total;
   }
 
   size_t token_bytes = 0;
@@ -73,6 +102,7 @@ struct ExpertsWorkLayout {
   int n_copies = 1;
   size_t panel_bytes = 0;  // per thread
   size_t panels_begin = 0;
+  size_t forecast_begin = 0;
   size_t orders_begin = 0;  // of streamed products: the active experts in order of use, n_experts for each product
   size_t total = 0;
 };
@@ -205,6 +235,38 @@ class ExpertsRunner {
     const auto* experts = reinterpret_cast<const int32_t*>(step_.work + layout_.orders_begin);
     for (const StreamedOperand& next : step_.next_streamed)
       next.cache->expect(next.weight, {experts, to_size(n_active)});
+    if (step_.forecast && shapes_.n_x <= kForecastTokens) forecast_experts();
+  }
+
+  // Applies the router of the next layer to x. What the layers between add to x changes few of the choices.
+  void forecast_experts() {
+    const Step::Forecast& forecast = *step_.forecast;
+    const ForecastLayout layout(worker_.kernels, step_);
+    const int64_t n_experts = layout.n_experts, n_used = std::min(forecast.n_used, n_experts);
+    std::byte* memory = step_.work + layout_.forecast_begin;
+    auto* logits = reinterpret_cast<float*>(memory + layout.logits_begin);
+    auto* ids = reinterpret_cast<int32_t*>(memory + layout.ids_begin);
+    const PackedX x{layout.rows(shapes_.n_x), memory};
+    layout.form.format.pack_activations(step_.in[1].row(0), to_size(step_.in[1].layout.nb[1]), x.shape, 0, shapes_.n_x,
+                                        memory);
+    const Panels router(worker_.kernels, forecast.router, step_.activations);
+    router.multiply(0, 0, router.n_panels(), x, logits, to_size(n_experts) * sizeof(float),
+                    memory + layout.panels_begin);
+    // NaN has no order.
+    std::replace_if(
+        logits, logits + shapes_.n_x * n_experts, [](float logit) { return std::isnan(logit); },
+        -std::numeric_limits<float>::infinity());
+    int32_t* end = ids;
+    for (int64_t t = 0; t < shapes_.n_x; ++t, logits += n_experts) {
+      int32_t* first = end;
+      for (int64_t e = 0; e < n_experts; ++e) first[e] = static_cast<int32_t>(e);
+      std::partial_sort(first, first + n_used, first + n_experts,
+                        [&](int32_t a, int32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
+      end = first + n_used;
+    }
+    std::sort(ids, end);
+    end = std::unique(ids, end);
+    for (const StreamedOperand& next : forecast.experts) next.cache->forecast(next.weight, {ids, end});
   }
 
   // The first packed row of an expert.

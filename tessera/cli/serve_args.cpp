@@ -15,8 +15,10 @@ namespace {
 constexpr int32_t kMaxSlots = 1024;
 constexpr int kWorkers = 2;  // so that one request of much work does not stop the others
 constexpr int32_t kManySlots = 16, kFewSlots = 4;
-constexpr unsigned kFewCpus = 4;                         // below: few slots for a large model
-constexpr size_t kLargeModelBytes = size_t{4} << 30;     // its weights
+constexpr unsigned kFewCpus = 4;                      // below: few slots for a large model
+constexpr size_t kLargeModelBytes = size_t{4} << 30;  // its weights
+// The part of --memory that experts in the file leave to the prefix cache and the server itself.
+constexpr uint64_t kPrefixShareBesideExperts = 8;
 constexpr uint64_t kMostCacheBytes = uint64_t{8} << 30;  // of the prefix cache, by default
 constexpr uint64_t kMostCacheTokens = uint64_t{1} << 20;
 constexpr int32_t kMarksPerSlot = 8;
@@ -402,8 +404,11 @@ Result<SessionOptions> ServeArgs::session_options(const LoadedModel& model, int3
   uint64_t used = memory_bytes > 0 ? report.total() : report.bytes_of(engine.device().name());
   if (memory_bytes > 0 && used > memory_bytes && !engine.placement_options().expert_cache &&
       engine.can_stream_experts()) {
+    const uint64_t for_prefixes =
+        cache_mib >= 0 ? static_cast<uint64_t>(cache_mib) << 20 : memory_bytes / kPrefixShareBesideExperts;
     TESSERA_ASSIGN(const MemoryReport streamed,
-                   stream_experts(*model.engine, model.adapters, session, memory_bytes, model.fit));
+                   stream_experts(*model.engine, model.adapters, session,
+                                  memory_bytes - std::min(memory_bytes, for_prefixes), model.fit));
     used = streamed.total();
   }
   if (memory_bytes > 0 && used > memory_bytes)

@@ -199,6 +199,8 @@ Result<server::ReadyModel> ServeModels::load(LoadedModel opened, const ServeArgs
                             .on_warning = [&](std::string_view line) { tell(fmt::format("warning: {}", line)); }}));
   TESSERA_TRY(args.context.log_schedules(*opened.session));
   if (!process_.quiet) log_memory(opened.allocated_memory(), name);
+  if (const size_t bytes = opened.engine->stream_bytes(); bytes > 0)
+    tell(fmt::format("experts stay in the file, with a cache of {}", human_bytes(static_cast<double>(bytes))));
   server::ReadyModel ready{.loaded = {},
                            .options = {.path = entry.path.empty() ? std::string(kBundledModelName) : entry.path,
                                        .scheduler = args.scheduler_options(*opened.session),

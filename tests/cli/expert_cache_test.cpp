@@ -39,13 +39,12 @@ TEST_F(ExpertCacheFlags, ChangeNoText) {
   const ProgramOutput want = run(plain);
   ASSERT_EQ(want.status, 0) << want.err;
   EXPECT_EQ(want.err.find("experts"), std::string::npos) << want.err;
-  for (const std::vector<std::string>& flags :
-       {std::vector<std::string>{"--expert-cache", "4M"},
-        {"--expert-cache", "1"},
-        {"--expert-cache", "100G"},
-        {"--expert-cache", "4M", "--expert-reads", "cached"},
-        {"--expert-cache", "4M", "--expert-reads", "direct", "--no-mmap"},
-        {"--memory", "10M", "-c", "256"}}) {
+  for (const std::vector<std::string>& flags : {std::vector<std::string>{"--expert-cache", "4M"},
+                                                {"--expert-cache", "1"},
+                                                {"--expert-cache", "100G"},
+                                                {"--expert-cache", "4M", "--expert-reads", "cached"},
+                                                {"--expert-cache", "4M", "--expert-reads", "direct", "--no-mmap"},
+                                                {"--memory", "10M", "-c", "256"}}) {
     std::vector<std::string> args = plain;
     args.insert(args.end(), flags.begin(), flags.end());
     const ProgramOutput got = run(args);
@@ -83,6 +82,23 @@ TEST_F(ExpertCacheFlags, AreFoundForABoundOnAllMemory) {
   expect_refusal(run({"run", "-p", "x", "--memory", "1M", "-c", "256"}), 1, "nothing fits in 1048576 bytes");
 }
 
+TEST_F(ExpertCacheFlags, AServerTakesThemWithinItsMemory) {
+  const std::vector<std::string> flags = {"--memory", "14M", "-np", "2", "--cache-ram", "1"};
+  std::vector<std::string> planned = flags;
+  planned.emplace_back("--serve");
+  const json bounded = plan(planned);
+  EXPECT_GT(cache_bytes(bounded), 0);
+  EXPECT_LE(bounded["total_bytes"], 14 << 20);
+  std::vector<std::string> args = {"serve", "-m", model_, "--port", "0", "-c", "256", "-ub", "32", "-t", "1"};
+  args.insert(args.end(), flags.begin(), flags.end());
+  testing::Child server(args);
+  EXPECT_TRUE(server.wait_for_line("listening on ").starts_with("http://"));
+  server.send(SIGTERM);
+  const ProgramOutput output = server.wait();
+  EXPECT_EQ(output.status, 0) << output.err;
+  EXPECT_NE(output.err.find("experts stay in the file, with a cache of "), std::string::npos) << output.err;
+}
+
 TEST_F(ExpertCacheFlags, BenchReportsWhatWasFound) {
   const ProgramOutput whole = run({"bench", "-p", "8", "-n", "4", "-r", "1", "-o", "json"});
   for (const json& row : json::parse(whole.out)) {
@@ -102,8 +118,11 @@ TEST_F(ExpertCacheFlags, BenchReportsWhatWasFound) {
 }
 
 TEST_F(ExpertCacheFlags, AreRefusedIfTheyCannotBeRead) {
-  for (const auto& [flag, value] : {std::pair{"--expert-cache", "x"}, {"--expert-cache", "-1"}, {"--memory", "12X"},
-                                    {"--expert-reads", "fast"}, {"--expert-cache", ""}})
+  for (const auto& [flag, value] : {std::pair{"--expert-cache", "x"},
+                                    {"--expert-cache", "-1"},
+                                    {"--memory", "12X"},
+                                    {"--expert-reads", "fast"},
+                                    {"--expert-cache", ""}})
     expect_refusal(run_program({"run", "-m", "x", flag, value}), 2, std::string(flag) + ": ");
 }
 

@@ -100,6 +100,7 @@ Json to_json(const BenchRow& row, const BenchMachine& machine) {
            row.experts && row.experts->n_forecast > 0
                ? Json(static_cast<double>(row.experts->n_right) / static_cast<double>(row.experts->n_forecast))
                : Json()},
+          {"expert_wait_us", row.experts ? Json(row.experts->n_wait_us / row.seconds.size()) : Json()},
           {"expert_read_bytes", row.experts ? Json(row.experts->n_read_bytes / row.seconds.size()) : Json()},
           {"peak_int8_gmacs", peaks.int8_gmacs},
           {"peak_f32_gmacs", peaks.f32_gmacs},

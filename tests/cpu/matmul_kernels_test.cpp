@@ -561,7 +561,8 @@ TEST(MatmulKernelsAcrossIsas, DispatchNamesWhatIsUsable) {
 
 TEST(MatmulKernelsAcrossIsas, PeaksCountTheirWork) {
   for (const Kernels* kernels : testing::usable_kernels()) {
-    EXPECT_GT(kernels->peak_int8(10), 0);
+    EXPECT_GE(kernels->peak_int8(10), 10 * 64);
+    EXPECT_EQ(kernels->peak_int8(20), 2 * kernels->peak_int8(10));
     EXPECT_EQ(kernels->peak_f32(20), 2 * kernels->peak_f32(10));
     const std::vector<uint8_t> data(1000);
     EXPECT_EQ(kernels->peak_read(data.data(), data.size()), 768);  // whole 256-byte pieces

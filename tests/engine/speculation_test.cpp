@@ -36,21 +36,21 @@ class ScriptedDrafter final : public Drafter {
   size_t n_ = 0;
 };
 
-struct Text {
+struct Written {
   std::vector<int32_t> prompt{};
   std::vector<int32_t> tokens{};
   StopReason stop = StopReason::none;
-  bool operator==(const Text&) const = default;
+  bool operator==(const Written&) const = default;
 };
 
-Result<Text> generate(const std::shared_ptr<Engine>& engine, const SessionOptions& options,
-                      const sample::SamplerParams& params, const GenerateOptions& generate,
-                      std::vector<int32_t> prompt) {
+Result<Written> generate(const std::shared_ptr<Engine>& engine, const SessionOptions& options,
+                         const sample::SamplerParams& params, const GenerateOptions& generate,
+                         std::vector<int32_t> prompt) {
   TESSERA_ASSIGN(const auto session, Session::create(engine, options));
   TESSERA_ASSIGN(const auto chain,
                  sample::Chain::create(params, sampling_vocab(engine), static_cast<int32_t>(session->n_ctx())));
   Generator generator(*session, *chain, 0, generate);
-  Text text{.prompt = std::move(prompt)};
+  Written text{.prompt = std::move(prompt)};
   TESSERA_TRY(generator.start(text.prompt, nullptr));
   while (true) {
     TESSERA_ASSIGN(const int32_t token, generator.next(nullptr));
@@ -79,7 +79,7 @@ TEST(Speculation, EveryArchitectureWritesTheSameText) {
     const auto prompt = token_ids(*engine, 9);
     const GenerateOptions plain{.n_predict = 40, .ignore_end = true};
     const sample::SamplerParams params{.seed = 3, .temp = 0.7f};
-    ASSERT_OK_AND_ASSIGN(const Text want, generate(engine, {.n_ctx = 80, .n_ubatch = 16}, params, plain, prompt));
+    ASSERT_OK_AND_ASSIGN(const Written want, generate(engine, {.n_ctx = 80, .n_ubatch = 16}, params, plain, prompt));
     std::vector<int32_t> whole = prompt;
     whole.insert(whole.end(), want.tokens.begin(), want.tokens.end());
     for (const uint32_t seed : {1u, 2u}) {
@@ -87,7 +87,7 @@ TEST(Speculation, EveryArchitectureWritesTheSameText) {
       GenerateOptions options = plain;
       options.speculator = &speculator;
       ASSERT_OK_AND_ASSIGN(
-          const Text got,
+          const Written got,
           generate(engine, {.n_ctx = 80, .n_ubatch = 16, .n_outputs = 9, .n_checkpoints = 1}, params, options, prompt));
       EXPECT_EQ(got.tokens, want.tokens);
       EXPECT_GT(speculator.counts().n_accepted, 5);
@@ -114,13 +114,13 @@ class SpeculatedStories : public ::testing::Test {
                              {.session = draft_.get()});
   }
 
-  Result<Text> write(Session& session, const sample::SamplerParams& params, const GenerateOptions& options,
-                     std::span<const int32_t> prompt, int64_t most = -1) {
+  Result<Written> write(Session& session, const sample::SamplerParams& params, const GenerateOptions& options,
+                        std::span<const int32_t> prompt, int64_t most = -1) {
     TESSERA_TRY(session.clear());
     TESSERA_ASSIGN(const auto chain, sample::Chain::create(params, sampling_vocab(engine_), 128));
     Generator generator(session, *chain, 0, options);
     TESSERA_TRY(generator.start(prompt, nullptr));
-    Text text;
+    Written text;
     while (most < 0 || std::ssize(text.tokens) < most) {
       TESSERA_ASSIGN(const int32_t token, generator.next(nullptr));
       if (token < 0) break;
@@ -145,9 +145,9 @@ TEST_F(SpeculatedStories, AThousandTextsOfEachKindAreTheSame) {
       const auto prompt = token_ids(*engine_, 1 + i % 20, i + 1);
       const sample::SamplerParams params{.seed = i, .temp = i % 4 == 0 ? 0.0f : 0.25f * static_cast<float>(i % 4)};
       GenerateOptions options{.n_predict = 10 + i % 60, .ignore_end = i % 2 == 0};
-      ASSERT_OK_AND_ASSIGN(const Text want, write(*plain_, params, options, prompt));
+      ASSERT_OK_AND_ASSIGN(const Written want, write(*plain_, params, options, prompt));
       options.speculator = speculator.get();
-      ASSERT_OK_AND_ASSIGN(const Text got, write(*guessing_, params, options, prompt));
+      ASSERT_OK_AND_ASSIGN(const Written got, write(*guessing_, params, options, prompt));
       ASSERT_EQ(got, want) << i;
     }
     EXPECT_GT(speculator->counts().n_accepted, 0);
@@ -158,24 +158,24 @@ TEST_F(SpeculatedStories, ContextsEndAndShiftAtTheSameToken) {
   const auto prompt = token_ids(*engine_, 7);
   for (const bool shifts : {false, true}) {
     GenerateOptions options{.n_predict = 400, .ignore_end = true, .context_shift = shifts, .n_keep = 3};
-    ASSERT_OK_AND_ASSIGN(const Text want, write(*plain_, {.seed = 1, .temp = 0}, options, prompt));
+    ASSERT_OK_AND_ASSIGN(const Written want, write(*plain_, {.seed = 1, .temp = 0}, options, prompt));
     EXPECT_EQ(want.stop, shifts ? StopReason::n_predict : StopReason::context_full);
     ASSERT_OK_AND_ASSIGN(const auto speculator, this->speculator(DraftKind::suffix));
     options.speculator = speculator.get();
-    ASSERT_OK_AND_ASSIGN(const Text got, write(*guessing_, {.seed = 1, .temp = 0}, options, prompt));
+    ASSERT_OK_AND_ASSIGN(const Written got, write(*guessing_, {.seed = 1, .temp = 0}, options, prompt));
     EXPECT_EQ(got, want);
   }
 }
 
 TEST_F(SpeculatedStories, ATextMayEndAnywhere) {
   const auto prompt = token_ids(*engine_, 7);
-  ASSERT_OK_AND_ASSIGN(const Text want, write(*plain_, {.seed = 1, .temp = 0}, {.ignore_end = true}, prompt, 50));
+  ASSERT_OK_AND_ASSIGN(const Written want, write(*plain_, {.seed = 1, .temp = 0}, {.ignore_end = true}, prompt, 50));
   std::vector<int32_t> whole = prompt;
   whole.insert(whole.end(), want.tokens.begin(), want.tokens.end());
   for (int64_t most = 1; most <= 50; ++most) {
     Speculator speculator(one(std::make_unique<ScriptedDrafter>(whole, 1)), false);
     const GenerateOptions options{.ignore_end = true, .speculator = &speculator};
-    ASSERT_OK_AND_ASSIGN(const Text got, write(*guessing_, {.seed = 1, .temp = 0}, options, prompt, most));
+    ASSERT_OK_AND_ASSIGN(const Written got, write(*guessing_, {.seed = 1, .temp = 0}, options, prompt, most));
     EXPECT_TRUE(std::ranges::equal(got.tokens, std::span(want.tokens).first(static_cast<size_t>(most))));
     EXPECT_LE(*guessing_->max_position(0) + 1, 7 + most);  // no guess is left
   }
@@ -206,7 +206,7 @@ TEST_F(SpeculatedStories, LogitsAreThoseOfTheNextToken) {
 
 TEST_F(SpeculatedStories, ACancelledStepIsDoneAgain) {
   const auto prompt = token_ids(*engine_, 7);
-  ASSERT_OK_AND_ASSIGN(const Text want, write(*plain_, {.seed = 1, .temp = 0}, {.ignore_end = true}, prompt, 40));
+  ASSERT_OK_AND_ASSIGN(const Written want, write(*plain_, {.seed = 1, .temp = 0}, {.ignore_end = true}, prompt, 40));
   std::vector<int32_t> whole = prompt;
   whole.insert(whole.end(), want.tokens.begin(), want.tokens.end());
   Speculator speculator(one(std::make_unique<ScriptedDrafter>(whole, 5)), false);
@@ -231,7 +231,7 @@ TEST_F(SpeculatedStories, ACancelledStepIsDoneAgain) {
 TEST_F(SpeculatedStories, TheModelItselfGuessesGreedyTextsRight) {
   ModelDrafter drafter(*draft_, 0, engine_->model().info().n_vocab);
   const auto prompt = token_ids(*engine_, 9);
-  ASSERT_OK_AND_ASSIGN(const Text want, write(*plain_, {.seed = 1, .temp = 0}, {.ignore_end = true}, prompt, 100));
+  ASSERT_OK_AND_ASSIGN(const Written want, write(*plain_, {.seed = 1, .temp = 0}, {.ignore_end = true}, prompt, 100));
   drafter.begin(prompt);
   // Texts become longer than the draft's context of 96 tokens. Then it reads only their ends.
   for (size_t i = 0; i + 8 < want.tokens.size(); i += 3) {
@@ -258,7 +258,7 @@ TEST_F(SpeculatedStories, TheModelItselfGuessesGreedyTextsRight) {
     return false;
   };
   ASSERT_OK(drafter.draft(6, take, nullptr));
-  ASSERT_OK_AND_ASSIGN(const Text other,
+  ASSERT_OK_AND_ASSIGN(const Written other,
                        write(*plain_, {.seed = 1, .temp = 0}, {.ignore_end = true}, std::span(prompt).first(3), 1));
   EXPECT_EQ(first, other.tokens.front());
 }

@@ -402,6 +402,49 @@ TEST_F(SmallCache, AFailedReadIsAnErrorAndIsTriedAgain) {
   use({1});
 }
 
+// The test holds the source's lock: each of the 8 threads that read has taken one of 8 announced matrices and waits,
+// and all forecasts are still queued.
+TEST(ExpertCache, AnAnnouncementSettlesTheQueuedForecastsOfItsWeight) {
+  const auto device = cpu::create_device("").value();
+  const StreamedSet set(*device, {{DType::f32, 64, 16, 24, 24}, {DType::f32, 64, 16, 24, 24}});
+  ExpertCache& cache = set.experts();
+  std::vector<int32_t> first(8), forecast(8);
+  std::iota(first.begin(), first.end(), 0);
+  std::iota(forecast.begin(), forecast.end(), 8);
+  const std::vector<int32_t> announced = {8, 9, 20};
+  {
+    const std::lock_guard lock(set.log->mutex);
+    cache.expect(0, first);
+    cache.forecast(0, forecast);
+    cache.forecast(1, forecast);
+    cache.expect(1, announced);
+    std::vector<int32_t> order = {10, 9, 23, 20};
+    cache.sort_for_use(1, order);
+    EXPECT_EQ(order, (std::vector<int32_t>{9, 20, 10, 23}));  // 10 has lost its slot
+    order = {16, 15};
+    cache.sort_for_use(0, order);
+    EXPECT_EQ(order, (std::vector<int32_t>{15, 16}));  // the other weight's forecast stays
+  }
+  for (const int32_t matrix : announced) {
+    ASSERT_OK(cache.acquire(1, matrix));
+    cache.release(1, matrix, true);
+  }
+  for (int32_t matrix = 0; matrix < 16; ++matrix) {
+    ASSERT_OK(cache.acquire(0, matrix));
+    cache.release(0, matrix, true);
+  }
+  const std::lock_guard lock(set.log->mutex);
+  std::vector<size_t> of_second;
+  for (const auto& [weight, offset] : set.log->reads)
+    if (weight == 1) of_second.push_back(offset / (64 * 16 * 4));
+  std::ranges::sort(of_second);
+  EXPECT_EQ(of_second, (std::vector<size_t>{8, 9, 20}));
+  EXPECT_EQ(cache.counts().n_forecast, 8);
+  EXPECT_EQ(cache.counts().n_right, 2);
+  EXPECT_EQ(cache.counts().n_misses, 8 + 3);  // none of them was complete
+  EXPECT_EQ(cache.counts().n_read_bytes, (8 + 8 + 3) * 64 * 16 * 4);
+}
+
 TEST(ExpertCache, AFailedReadFailsTheRunAndNotTheNext) {
   GraphRunner runner("", 3);
   const StreamedSet set(runner.device(), {{DType::q8_0, 64, 64, 8, 2}, {DType::q8_0, 64, 16, 8, 2}});

@@ -110,7 +110,7 @@ class Device {
   /// The memory in which a weight of this type and shape is fastest as an operand of op.
   virtual const BufferType& weight_buffer_type(Op op, DType dtype, const Shape& shape) const = 0;
   /// Memory for weights of experts that stay in their file; null if the device cannot stream weights.
-  virtual const StreamBufferType* stream_buffer_type() const { return nullptr; }
+  virtual const StreamedBufferType* streamed_buffer_type() const { return nullptr; }
   virtual bool can_use(const BufferType& type) const = 0;
   /// Whether this device can run a node of the graph. Operands in memory that it cannot use are treated as if they were
   /// in its default memory: the scheduler copies them there.

@@ -58,14 +58,14 @@ struct StreamCounts {
 };
 
 /// The cache of a set of streamed weights. The offset of a tensor in it is the position of the weight in the set.
-class StreamBuffer : public Buffer {
+class StreamedBuffer : public Buffer {
  public:
   using Buffer::Buffer;
   virtual StreamCounts counts() const = 0;
 };
 
 /// The type of memory of streamed weights. Only products of experts read it.
-class StreamBufferType : public BufferType {
+class StreamedBufferType : public BufferType {
  public:
   /// Returns the bytes of one slot. Errors: unsupported (the device cannot stream such a weight).
   virtual Result<size_t> slot_bytes(DType dtype, const Shape& shape) const = 0;
@@ -73,8 +73,8 @@ class StreamBufferType : public BufferType {
   virtual Result<size_t> cache_bytes(std::span<const StreamedWeight> weights) const = 0;
   /// Creates a cache without contents. The tensors and the source must outlive it. Errors: out_of_memory; those of
   /// slot_bytes().
-  virtual Result<std::unique_ptr<StreamBuffer>> create(std::span<const StreamedWeight> weights,
-                                                       std::unique_ptr<StreamSource> source) const = 0;
+  virtual Result<std::unique_ptr<StreamedBuffer>> create(std::span<const StreamedWeight> weights,
+                                                         std::unique_ptr<StreamSource> source) const = 0;
 };
 
 }  // namespace tessera

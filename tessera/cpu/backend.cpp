@@ -351,7 +351,7 @@ class CpuDevice final : public Device {
     if (multiplies && packed_.tensor_bytes(dtype, shape)) return packed_;
     return host_;
   }
-  const StreamBufferType* stream_buffer_type() const override { return &experts_; }
+  const StreamedBufferType* streamed_buffer_type() const override { return &experts_; }
   bool can_use(const BufferType& type) const override { return &type.device() == this; }
 
   bool supports(const Graph& graph, NodeId id) const override {

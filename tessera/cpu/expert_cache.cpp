@@ -78,8 +78,8 @@ Result<std::unique_ptr<Buffer>> ExpertCacheType::allocate(size_t, BufferUsage) c
   return fail(ErrorCode::unsupported, "{}: a cache of experts is created for a list of weights", name());
 }
 
-Result<std::unique_ptr<StreamBuffer>> ExpertCacheType::create(std::span<const StreamedWeight> weights,
-                                                              std::unique_ptr<StreamSource> source) const {
+Result<std::unique_ptr<StreamedBuffer>> ExpertCacheType::create(std::span<const StreamedWeight> weights,
+                                                                std::unique_ptr<StreamSource> source) const {
   TESSERA_ASSIGN(const size_t bytes, cache_bytes(weights));
   auto memory = HostMemory::allocate(bytes);
   if (!memory) return forward_error(memory, name());
@@ -90,7 +90,7 @@ Result<std::unique_ptr<StreamBuffer>> ExpertCacheType::create(std::span<const St
 
 ExpertCache::ExpertCache(const ExpertCacheType& type, const Kernels& kernels, std::span<const StreamedWeight> weights,
                          std::unique_ptr<StreamSource> source, HostMemory memory, size_t size)
-    : StreamBuffer(type, size, BufferUsage::weights), source_(std::move(source)), memory_(std::move(memory)) {
+    : StreamedBuffer(type, size, BufferUsage::weights), source_(std::move(source)), memory_(std::move(memory)) {
   const size_t staging = staging_bytes(weights).value();
   const auto address = reinterpret_cast<uintptr_t>(memory_.data());
   std::byte* next = memory_.data() + (round_up(address, StreamSource::kAlignment) - address);

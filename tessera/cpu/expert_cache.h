@@ -22,7 +22,7 @@
 
 namespace tessera::cpu {
 
-class ExpertCacheType final : public StreamBufferType {
+class ExpertCacheType final : public StreamedBufferType {
  public:
   ExpertCacheType(const Device& device, const Kernels& kernels) : device_(device), kernels_(kernels) {}
 
@@ -37,15 +37,15 @@ class ExpertCacheType final : public StreamBufferType {
 
   Result<size_t> slot_bytes(DType dtype, const Shape& shape) const override;
   Result<size_t> cache_bytes(std::span<const StreamedWeight> weights) const override;
-  Result<std::unique_ptr<StreamBuffer>> create(std::span<const StreamedWeight> weights,
-                                               std::unique_ptr<StreamSource> source) const override;
+  Result<std::unique_ptr<StreamedBuffer>> create(std::span<const StreamedWeight> weights,
+                                                 std::unique_ptr<StreamSource> source) const override;
 
  private:
   const Device& device_;
   const Kernels& kernels_;
 };
 
-class ExpertCache final : public StreamBuffer {
+class ExpertCache final : public StreamedBuffer {
  public:
   /// For ExpertCacheType::create(), which has checked the sizes.
   ExpertCache(const ExpertCacheType& type, const Kernels& kernels, std::span<const StreamedWeight> weights,

@@ -92,7 +92,7 @@ Result<> Engine::plan_weights() {
 // Only experts that the CPU computes. A rule that names other memory for them goes first.
 bool Engine::can_stream(const Weight& weight) const {
   const Device& cpu = placement_->cpu();
-  const StreamBufferType* type = cpu.stream_buffer_type();
+  const StreamedBufferType* type = cpu.streamed_buffer_type();
   const Tensor& tensor = weight.tensor;
   if (type == nullptr || weight.use != Op::mul_mat_experts) return false;
   const bool is_default = tensor.buffer_type == &cpu.weight_buffer_type(weight.use, tensor.dtype, tensor.shape()) ||
@@ -109,7 +109,7 @@ Result<> Engine::plan_streams() {
   slots_.clear();
   stream_bytes_ = 0;
   if (streamed_.empty()) return {};
-  const StreamBufferType& type = *placement_->cpu().stream_buffer_type();
+  const StreamedBufferType& type = *placement_->cpu().streamed_buffer_type();
   std::vector<const Tensor*> tensors;
   for (Weight* weight : streamed_) {
     weight->tensor.buffer_type = &type;
@@ -124,7 +124,7 @@ Result<> Engine::plan_streams() {
 Result<> Engine::create_streams() {
   if (streamed_.empty()) return {};
   TESSERA_ASSIGN(auto source, ExpertFiles::open(*files_, {streamed_.begin(), streamed_.end()}, reads_directly()));
-  TESSERA_ASSIGN(streams_, placement_->cpu().stream_buffer_type()->create(slots_, std::move(source)));
+  TESSERA_ASSIGN(streams_, placement_->cpu().streamed_buffer_type()->create(slots_, std::move(source)));
   for (Weight* weight : streamed_) weight->tensor.buffer = streams_.get();
   return {};
 }
@@ -146,7 +146,7 @@ std::optional<StreamCounts> Engine::stream_counts() const {
 
 void Engine::add_streams(std::vector<MemoryPart>& parts, size_t bytes) const {
   if (bytes == 0) return;
-  const StreamBufferType& type = *placement_->cpu().stream_buffer_type();
+  const StreamedBufferType& type = *placement_->cpu().streamed_buffer_type();
   parts.push_back({MemoryPart::Kind::weights, std::string(type.device().name()), std::string(type.name()), bytes});
 }
 

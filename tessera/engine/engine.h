@@ -112,7 +112,7 @@ class Engine {
   size_t stream_bytes_ = 0;                    // of their cache
   TensorMemory memory_;                        // of copied_
   std::vector<std::unique_ptr<Buffer>> maps_;  // over each part of the model's files
-  std::unique_ptr<StreamBuffer> streams_;      // of streamed_
+  std::unique_ptr<StreamedBuffer> streams_;    // of streamed_
   std::vector<std::string> warnings_;
   bool loaded_ = false;
 };

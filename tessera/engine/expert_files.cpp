@@ -12,7 +12,7 @@ constexpr int64_t kLeastSlots = 2;  // one to compute with, one to read into
 
 }  // namespace
 
-Result<std::vector<StreamedWeight>> divide_slots(const StreamBufferType& type, std::span<const Tensor* const> weights,
+Result<std::vector<StreamedWeight>> divide_slots(const StreamedBufferType& type, std::span<const Tensor* const> weights,
                                                  uint64_t bytes) {
   std::vector<StreamedWeight> slots;
   std::vector<size_t> slot_bytes;

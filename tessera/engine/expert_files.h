@@ -15,8 +15,8 @@ namespace tessera {
 
 /// Divides `bytes` among the weights: each gets the same number of slots, as far as it has so many matrices. What is
 /// left gives the first weights one slot more. No weight gets less than two slots, so the cache may need more bytes.
-/// Errors: those of StreamBufferType::cache_bytes().
-Result<std::vector<StreamedWeight>> divide_slots(const StreamBufferType& type, std::span<const Tensor* const> weights,
+/// Errors: those of StreamedBufferType::cache_bytes().
+Result<std::vector<StreamedWeight>> divide_slots(const StreamedBufferType& type, std::span<const Tensor* const> weights,
                                                  uint64_t bytes);
 
 class ExpertFiles final : public StreamSource {

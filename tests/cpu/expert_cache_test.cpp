@@ -56,7 +56,7 @@ struct StreamedSet {
   };
 
   StreamedSet(const Device& device, const std::vector<One>& ones) : log(std::make_shared<SourceLog>()) {
-    const StreamBufferType& type = *device.stream_buffer_type();
+    const StreamedBufferType& type = *device.streamed_buffer_type();
     std::vector<StreamedWeight> slots;
     std::vector<const Weights*> sources;
     for (const One& one : ones) {
@@ -82,7 +82,7 @@ struct StreamedSet {
   std::deque<OwnedTensor> in_memory;
   std::deque<Tensor> streamed;
   size_t planned = 0;
-  std::unique_ptr<StreamBuffer> cache;
+  std::unique_ptr<StreamedBuffer> cache;
 };
 
 /// Products of all weights with the same rows: the first n - 1 of x by token, the last of rows in routed order.
@@ -194,7 +194,7 @@ TEST(ExpertCache, WeightsInMemoryAndInTheFileCanShareAProduct) {
 
 TEST(ExpertCache, TakesThePlannedBytes) {
   const auto device = cpu::create_device("").value();
-  const StreamBufferType& type = *device->stream_buffer_type();
+  const StreamedBufferType& type = *device->streamed_buffer_type();
   const StreamedSet set(*device, {{DType::q8_0, 64, 16, 8, 3}, {DType::f32, 64, 48, 8, 2}});
   EXPECT_EQ(set.cache->size(), set.planned);
   const size_t slots =
@@ -211,7 +211,7 @@ TEST(ExpertCache, TakesThePlannedBytes) {
 
 TEST(ExpertCache, RefusesWeightsThatItCannotHold) {
   const auto device = cpu::create_device("").value();
-  const StreamBufferType& type = *device->stream_buffer_type();
+  const StreamedBufferType& type = *device->streamed_buffer_type();
   EXPECT_ERROR(type.slot_bytes(DType::f32, {64, 20, 4}), "only matrices of whole panels");
   EXPECT_ERROR(type.slot_bytes(DType::i32, {64, 16, 4}), "only matrices of whole panels");
   EXPECT_ERROR(type.allocate(100, BufferUsage::weights), "created for a list of weights");

@@ -136,7 +136,7 @@ TEST(ExpertStreams, AFileThatIsCutOffIsAnError) {
 // divide_slots() on three weights: slots of 1, 1 and 2 panels of 64 floats.
 TEST(ExpertStreams, DivideTheCacheEvenly) {
   const auto device = cpu::create_device("").value();
-  const StreamBufferType& type = *device->stream_buffer_type();
+  const StreamedBufferType& type = *device->streamed_buffer_type();
   std::vector<Tensor> tensors;
   for (const Shape& shape : {Shape{64, 16, 8}, Shape{64, 16, 3}, Shape{64, 32, 8}})
     tensors.push_back({{DType::f32, contiguous_layout(DType::f32, shape).value()}, "w"});

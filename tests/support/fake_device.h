@@ -43,8 +43,8 @@ class FakeDevice final : public Device {
   std::vector<std::pair<std::string, std::string>> properties() const override { return {}; }
   const BufferType& buffer_type() const override { return memory_; }
   const BufferType& weight_buffer_type(Op, DType, const Shape&) const override { return memory_; }
-  const StreamBufferType* stream_buffer_type() const override { return cpu_->stream_buffer_type(); }
-  bool can_use(const BufferType& type) const override { return &type == &memory_ || &type == stream_buffer_type(); }
+  const StreamedBufferType* streamed_buffer_type() const override { return cpu_->streamed_buffer_type(); }
+  bool can_use(const BufferType& type) const override { return &type == &memory_ || &type == streamed_buffer_type(); }
   bool supports(const Graph& graph, NodeId id) const override {
     return cpu_->supports(graph, id) && (!options_.lacks || !options_.lacks(graph, id));
   }

@@ -77,9 +77,8 @@ struct ForecastLayout {
   size_t logits_begin = 0, ids_begin = 0, panels_begin = 0, total = 0;
 };
 
-// Scratch memory: packed activations (one copy, or one per thread), then each thread's panels, then orders of experts
-// and the memory of a forecast.
-// A copy consists of the separate rows of tokens, then the rows of each expert.
+// Scratch memory: packed activations (one copy, or one per thread), each thread's panels, orders of experts, and the
+// memory of a forecast. A copy consists of the separate rows of tokens, then the rows of each expert.
 struct ExpertsWorkLayout {
   ExpertsWorkLayout(const Kernels& kernels, const Step& step, const Shapes& s) {
     token_bytes = s.input == ExpertInput::tokens ? to_size(s.n_x) * s.group_bytes(1) : 0;

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "tessera/engine/expert_files.h"
+#include "tests/cpu/smaps.h"
 #include "tests/engine/fit_support.h"
 #include "tests/support/arch_files.h"
 #include "tests/support/expert_model.h"
@@ -108,6 +109,25 @@ TEST(ExpertStreams, TakeThePlannedBytes) {
     EXPECT_GE(cache, before);
     before = cache;
   }
+}
+
+// Pages of the mapped file would be memory beside the plan. The system maps a few more around those in use.
+TEST(ExpertStreams, KeepNoPagesOfTheFileInMemory) {
+  const std::string path = many_experts_model("pages.gguf");
+  for (const bool checks : {false, true})
+    for (const bool streams : {false, true}) {
+      EngineOptions options;
+      options.check_tensors = checks;
+      if (streams) options.placement.expert_cache = 0;
+      ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path, options));
+      const std::span<const std::byte> file = engine->files().files()[0]->bytes();
+      std::istringstream line(mapping_line(file.data(), "Rss:"));
+      std::string key;
+      size_t kib = 0;
+      ASSERT_TRUE(line >> key >> kib);
+      EXPECT_LT(kib << 10, file.size() / 2)
+          << "of " << file.size() << " bytes, checks " << checks << ", streams " << streams;
+    }
 }
 
 TEST(ExpertStreams, ModelsWithoutExpertsIgnoreThem) {

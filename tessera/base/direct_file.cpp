@@ -13,11 +13,18 @@
 
 namespace tessera {
 
+// Some file systems refuse direct reads only when they are tried, others ask for another alignment.
+bool DirectFile::can_read(int fd) {
+  alignas(kAlignment) std::byte bytes[kAlignment];
+  return ::pread(fd, bytes, kAlignment, 0) >= 0;
+}
+
 // The descriptor's path in /proc names the same file, even if another one has taken its name.
 Result<DirectFile> DirectFile::open(const File& file) {
   const std::string path = fmt::format("/proc/self/fd/{}", file.descriptor());
   const int direct = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
-  if (direct >= 0) return DirectFile(direct, true, file.path());
+  if (direct >= 0 && can_read(direct)) return DirectFile(direct, true, file.path());
+  if (direct >= 0) ::close(direct);
   const int plain = ::fcntl(file.descriptor(), F_DUPFD_CLOEXEC, 0);
   if (plain >= 0) return DirectFile(plain, false, file.path());
   return fail(ErrorCode::io, "{}: cannot open: {}", file.path(), std::generic_category().message(errno));

@@ -28,6 +28,7 @@ class DirectFile {
   Result<std::span<const std::byte>> read(uint64_t offset, size_t n, std::span<std::byte> staging) const;
 
  private:
+  static bool can_read(int fd);
   DirectFile(int fd, bool is_direct, std::string path) : fd_(fd), is_direct_(is_direct), path_(std::move(path)) {}
 
   int fd_;

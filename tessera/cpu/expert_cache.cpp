@@ -37,24 +37,16 @@ Result<size_t> staging_bytes(std::span<const StreamedWeight> weights) {
 
 }  // namespace
 
-size_t ExpertCacheType::max_size() const { return size_t{1} << 46; }
-
-Result<size_t> ExpertCacheType::slot_bytes(DType dtype, const Shape& shape) const {
-  const PanelFormat* format = kernels_.panel_formats[to_size(dtype)];
-  if (format == nullptr || shape[1] % kPanelRows != 0 || shape[3] != 1)
+Result<size_t> ExpertCacheType::tensor_bytes(DType dtype, const Shape& shape) const {
+  if (shape[1] % kPanelRows != 0)
     return fail(ErrorCode::unsupported, "{} of {}: only matrices of whole panels can stay in the file",
                 to_string(shape), info(dtype).name);
-  TESSERA_TRY(nbytes(dtype, shape));
-  const auto bytes = checked_mul(to_size(shape[1] / kPanelRows), format->panel_bytes(shape[0]));
-  if (!bytes) return fail(ErrorCode::limit, "shape {}: packed size overflows", to_string(shape));
-  return *bytes;
+  return packed_.tensor_bytes(dtype, shape);
 }
 
-Result<size_t> ExpertCacheType::tensor_bytes(DType dtype, const Shape& shape) const {
-  TESSERA_ASSIGN(const size_t slot, slot_bytes(dtype, shape));
-  const auto bytes = checked_mul(slot, to_size(shape[2]));
-  if (!bytes) return fail(ErrorCode::limit, "shape {}: packed size overflows", to_string(shape));
-  return *bytes;
+Result<size_t> ExpertCacheType::slot_bytes(DType dtype, const Shape& shape) const {
+  TESSERA_TRY(tensor_bytes(dtype, shape));
+  return tensor_bytes(dtype, {shape[0], shape[1]});
 }
 
 Result<size_t> ExpertCacheType::cache_bytes(std::span<const StreamedWeight> weights) const {
@@ -217,18 +209,16 @@ void ExpertCache::settle_forecast(size_t weight, std::span<const int32_t> announ
     std::ranges::fill(streamed.is_forecast, uint8_t{0});
   }
   if (forecast_jobs_.empty()) return;
-  for (const int32_t matrix : announced) streamed.is_forecast[to_size(matrix)] = 1;  // for the loop below
   std::erase_if(forecast_jobs_, [&](const Job& job) {
     if (job.weight != weight) return false;
     Slot& slot = streamed.slots[to_size(job.slot)];
-    const bool is_announced = streamed.is_forecast[to_size(slot.matrix)] != 0;
+    const bool is_announced = std::ranges::find(announced, slot.matrix) != announced.end();
     if (is_announced) jobs_.push_back(job);
     if (is_announced || slot.n_queued < slot.n_pieces_left || slot.n_users > 0) return is_announced;
     slot.n_pieces_left = slot.n_queued -= 1;
     if (slot.n_queued == 0) empty(streamed, slot);
     return true;
   });
-  std::ranges::fill(streamed.is_forecast, uint8_t{0});
 }
 
 void ExpertCache::expect(size_t weight, std::span<const int32_t> matrices) {
@@ -319,21 +309,24 @@ void ExpertCache::read_until_stopped(std::span<std::byte> staging) {
     --slot.n_queued;
     const int32_t matrix = slot.matrix;
     lock.unlock();
-    Result<> read;
+    Result<size_t> read = 0;
     try {
       read = read_piece(job, matrix, staging);
     } catch (const std::bad_alloc&) {
       read = fail(ErrorCode::out_of_memory, "out of memory");
     }
     lock.lock();
-    if (!read && !slot.error) slot.error = read.error();
+    if (read)
+      counts_.n_read_bytes += *read;
+    else if (!slot.error)
+      slot.error = read.error();
     if (--slot.n_pieces_left > 0) continue;
     if (slot.error && slot.n_users == 0) empty(streamed, slot);  // the next acquire() reads it again
     changed_.notify_all();
   }
 }
 
-Result<> ExpertCache::read_piece(const Job& job, int32_t matrix, std::span<std::byte> staging) {
+Result<size_t> ExpertCache::read_piece(const Job& job, int32_t matrix, std::span<std::byte> staging) {
   const Streamed& streamed = weights_[job.weight];
   const Shape& shape = streamed.tensor->shape();
   const int64_t begin = job.piece * streamed.piece_rows, end = std::min(begin + streamed.piece_rows, shape[1]);
@@ -344,9 +337,7 @@ Result<> ExpertCache::read_piece(const Job& job, int32_t matrix, std::span<std::
   for (int64_t row = begin; row < end; row += kPanelRows)
     streamed.format->pack(rows.data() + to_size(row - begin) * streamed.row_bytes, streamed.row_bytes, kPanelRows,
                           shape[0], slot + to_size(row / kPanelRows) * streamed.format->panel_bytes(shape[0]));
-  const std::lock_guard lock(mutex_);
-  counts_.n_read_bytes += n;
-  return {};
+  return n;
 }
 
 StreamCounts ExpertCache::counts() const {

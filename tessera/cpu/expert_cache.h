@@ -17,19 +17,18 @@
 #include <vector>
 
 #include "tessera/backend/streamed_weights.h"
-#include "tessera/cpu/kernels/kernels.h"
-#include "tessera/cpu/memory.h"
+#include "tessera/cpu/buffers.h"
 
 namespace tessera::cpu {
 
 class ExpertCacheType final : public StreamedBufferType {
  public:
-  ExpertCacheType(const Device& device, const Kernels& kernels) : device_(device), kernels_(kernels) {}
+  ExpertCacheType(const Device& device, const Kernels& kernels) : packed_(device, kernels), kernels_(kernels) {}
 
   std::string_view name() const override { return "cpu-experts"; }
-  const Device& device() const override { return device_; }
+  const Device& device() const override { return packed_.device(); }
   size_t alignment() const override { return 1; }
-  size_t max_size() const override;
+  size_t max_size() const override { return packed_.max_size(); }
   Result<size_t> tensor_bytes(DType dtype, const Shape& shape) const override;
   bool is_host() const override { return false; }
   /// Fails: create() needs to know the weights.
@@ -41,7 +40,7 @@ class ExpertCacheType final : public StreamedBufferType {
                                                  std::unique_ptr<StreamSource> source) const override;
 
  private:
-  const Device& device_;
+  PackedBufferType packed_;  // whose panels the cache holds
   const Kernels& kernels_;
 };
 
@@ -119,7 +118,8 @@ class ExpertCache final : public StreamedBuffer {
   void settle_forecast(size_t weight, std::span<const int32_t> announced);
   static void empty(Streamed& streamed, Slot& slot);
   void read_until_stopped(std::span<std::byte> staging);
-  Result<> read_piece(const Job& job, int32_t matrix, std::span<std::byte> staging);
+  /// Returns the number of bytes read from the file.
+  Result<size_t> read_piece(const Job& job, int32_t matrix, std::span<std::byte> staging);
 
   std::unique_ptr<StreamSource> source_;
   HostMemory memory_;

@@ -3,16 +3,21 @@
 //
 //   U8x64          64 codes: lane r is four consecutive columns of row r
 //   I8x4           four activations of one token, in every lane
-//   BlockDot<Block>    the sums of a format over the columns that share a scale (matmul_int8.h): start(word),
+//   BlockDot<Block>
+//                  the sums of a format over the columns that share a scale (matmul_int8.h): start(word),
 //                  add(codes, activations) for each four columns, then finish(word) as floats. They are exact for
 //                  activations -127 to 127. The sums are of code - kOffset; with minima, they are of codes
-//   BlockDot<Block>::kStart    what the word holds, as a sum of the activations times kFactor (StartKind)
-//   BlockDot<Block>::scaled(factors)    the sums times an integer of each lane, as int32, without minima;
-//   make_factors()
-//                  makes the Factors of int32 lanes from -128 to 127
-//   kUnpacksProducts    whether unpacked codes are multiplied by integer scales, which makes them larger
-//   (matmul_int8.h) kInt8Tokens, kInt8Panels   the largest tile that fits in the registers kInt8Unroll unroll factor of
-//   its loop over a block's four vector pairs
+//   BlockDot<Block>::kStart
+//                  what the word holds, as a sum of the activations times kFactor (StartKind)
+//   BlockDot<Block>::scaled(factors)
+//                  the sums times an integer of each lane, as int32, without minima
+//   make_factors(lanes)
+//                  the Factors of int32 lanes from -128 to 127
+//   kUnpacksProducts
+//                  whether unpacked codes are multiplied by integer scales, which makes them larger
+//   kInt8Tokens, kInt8Panels
+//                  the largest tile that fits in the registers (matmul_int8.h)
+//   kInt8Unroll    unroll factor of its loop over a block's four vector pairs
 //
 // Operations for unpacking formats; n, bit and byte are the same for all lanes:
 //   broadcast_u8(byte)             the same value in every byte
@@ -44,6 +49,13 @@ enum class StartKind {
   none,   // the dot product starts at 0, and there is no word
   whole,  // an int32
   pairs,  // two int16 that wrap around: of columns 0 and 1 of each four, then of columns 2 and 3
+};
+
+/// The start of a dot product whose sums are int32: a base of BlockDot.
+template <class Block>
+struct Int32Start {
+  static constexpr StartKind kStart = Block::kMins > 0 ? StartKind::none : StartKind::whole;
+  static constexpr int kFactor = -Block::kOffset;
 };
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "tessera/cpu/kernels/int8_factors.h"
 #include "tessera/cpu/kernels/simd.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
@@ -132,19 +133,12 @@ struct I8x4 {
 
 inline I32x16 add(I32x16 x, I32x16 y) { return {_mm512_add_epi32(x.v, y.v)}; }
 
-inline constexpr bool kUnpacksProducts = true;
-
-using Factors = I32x16;
-inline Factors make_factors(I32x16 lanes) { return lanes; }
-
 template <class Block>
-struct BlockDot {
-  static constexpr StartKind kStart = Block::kMins > 0 ? StartKind::none : StartKind::whole;
-  static constexpr int kFactor = -Block::kOffset;
+struct BlockDot : Int32Start<Block> {
   __m512i sum;
 
   void start(const uint8_t* word) {
-    if constexpr (kStart == StartKind::none)
+    if constexpr (BlockDot::kStart == StartKind::none)
       sum = _mm512_setzero_si512();
     else
       sum = I8x4::load(word).v;

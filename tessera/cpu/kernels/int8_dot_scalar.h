@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "tessera/cpu/kernels/int8_factors.h"
 #include "tessera/cpu/kernels/simd.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
@@ -127,20 +128,13 @@ inline I32x16 add(const I32x16& x, const I32x16& y) {
   return r;
 }
 
-inline constexpr bool kUnpacksProducts = true;
-
-using Factors = I32x16;
-inline Factors make_factors(const I32x16& lanes) { return lanes; }
-
 template <class Block>
-struct BlockDot {
-  static constexpr StartKind kStart = Block::kMins > 0 ? StartKind::none : StartKind::whole;
-  static constexpr int kFactor = -Block::kOffset;
+struct BlockDot : Int32Start<Block> {
   I32x16 sum;
 
   void start(const uint8_t* word) {
     int32_t value = 0;
-    if constexpr (kStart != StartKind::none) memcpy(&value, word, 4);
+    if constexpr (BlockDot::kStart != StartKind::none) memcpy(&value, word, 4);
     sum = I32x16::broadcast(value);
   }
   void add(const U8x64& codes, I8x4 a) {

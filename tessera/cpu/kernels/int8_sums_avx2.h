@@ -84,12 +84,10 @@ struct BlockDot<Block, DotRange::centered> {
 };
 
 template <class Block>
-struct BlockDot<Block, DotRange::one_pair> {
-  static constexpr StartKind kStart = Block::kMins > 0 ? StartKind::none : StartKind::whole;
-  static constexpr int kFactor = -Block::kOffset;
+struct BlockDot<Block, DotRange::one_pair> : Int32Start<Block> {
   __m256i lo, hi;  // int32
 
-  void start(const uint8_t* word) { lo = hi = start_of<kStart>(word); }
+  void start(const uint8_t* word) { lo = hi = start_of<BlockDot::kStart>(word); }
   void add(U8x64 codes, I8x4 a) {
     lo = _mm256_add_epi32(lo, sums_of_pairs(_mm256_maddubs_epi16(codes.lo, a.v)));
     hi = _mm256_add_epi32(hi, sums_of_pairs(_mm256_maddubs_epi16(codes.hi, a.v)));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tessera/cpu/kernels/int8_dot_avx2.h"
+#include "tessera/cpu/kernels/int8_factors.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
@@ -11,18 +12,11 @@ inline constexpr int kInt8Tokens = 6;
 inline constexpr int kInt8Panels = 1;
 inline constexpr int kInt8Unroll = 4;
 
-inline constexpr bool kUnpacksProducts = true;
-
-using Factors = I32x16;
-inline Factors make_factors(I32x16 lanes) { return lanes; }
-
 template <class Block>
-struct BlockDot {
-  static constexpr StartKind kStart = Block::kMins > 0 ? StartKind::none : StartKind::whole;
-  static constexpr int kFactor = -Block::kOffset;
+struct BlockDot : Int32Start<Block> {
   __m256i lo, hi;
 
-  void start(const uint8_t* word) { lo = hi = start_of<kStart>(word); }
+  void start(const uint8_t* word) { lo = hi = start_of<BlockDot::kStart>(word); }
   void add(U8x64 codes, I8x4 a) {
     lo = _mm256_dpbusd_avx_epi32(lo, codes.lo, a.v);
     hi = _mm256_dpbusd_avx_epi32(hi, codes.hi, a.v);

@@ -18,17 +18,6 @@ namespace {
 // NaN is lower than any number.
 bool is_higher(float a, float b) { return !std::isnan(a) && (std::isnan(b) || a > b); }
 
-// Ids are visited in ascending order, so an equal score is inserted after earlier ones.
-void top_k_of_row(const float* scores, int64_t n, int64_t k, int32_t* ids) {
-  for (int64_t id = 0; id < n; ++id) {
-    int64_t place = std::min(id, k);
-    if (place == k && !is_higher(scores[id], scores[ids[k - 1]])) continue;
-    place = std::min(place, k - 1);
-    for (; place > 0 && is_higher(scores[id], scores[ids[place - 1]]); --place) ids[place] = ids[place - 1];
-    ids[place] = static_cast<int32_t>(id);
-  }
-}
-
 void run_top_k(const Step& step, Worker& worker) {
   const Range share = worker.share(step.out.shape()[1]);
   for (int64_t t = share.begin; t < share.end; ++t)
@@ -150,6 +139,17 @@ void run_expert_sum(const Step& step, Worker& worker) {
 }
 
 }  // namespace
+
+// Ids are visited in ascending order, so an equal score is inserted after earlier ones.
+void top_k_of_row(const float* scores, int64_t n, int64_t k, int32_t* ids) {
+  for (int64_t id = 0; id < n; ++id) {
+    int64_t place = std::min(id, k);
+    if (place == k && !is_higher(scores[id], scores[ids[k - 1]])) continue;
+    place = std::min(place, k - 1);
+    for (; place > 0 && is_higher(scores[id], scores[ids[place - 1]]); --place) ids[place] = ids[place - 1];
+    ids[place] = static_cast<int32_t>(id);
+  }
+}
 
 const OpKernel op_kernels::top_groups{.run = run_top_groups};
 const OpKernel op_kernels::top_k{.run = run_top_k};

@@ -1,4 +1,4 @@
-// Reads the routes of a mixture of experts (graph/ops/experts.h). Used by experts*.cpp.
+// Shared by experts*.cpp: the routes of a mixture of experts (graph/ops/experts.h), and the choice of experts.
 #pragma once
 
 #include "tessera/cpu/step.h"
@@ -21,5 +21,9 @@ struct Routes {
   int32_t* pairs;   // indexed by row
   int32_t* rows;    // indexed by pair
 };
+
+/// Writes the ids of the k highest of n scores, the highest first. k <= n. Of equal scores, the one with the smaller id
+/// comes first. NaN is lower than any number.
+void top_k_of_row(const float* scores, int64_t n, int64_t k, int32_t* ids);
 
 }  // namespace tessera::cpu

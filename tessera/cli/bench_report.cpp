@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -10,29 +9,15 @@
 
 #include "tessera/base/counted.h"
 #include "tessera/cli/console.h"
+#include "tessera/cli/explain_report.h"
 #include "tessera/cli/offload_args.h"
+#include "tessera/cli/summary.h"
 
 namespace tessera::cli {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct Summary {
-  double mean = 0, median = 0, stddev = 0;
-};
-
-Summary summarize(std::vector<double> values) {
-  const auto n = static_cast<double>(values.size());
-  Summary s;
-  for (const double value : values) s.mean += value / n;
-  for (const double value : values) s.stddev += (value - s.mean) * (value - s.mean);
-  s.stddev = n > 1 ? std::sqrt(s.stddev / (n - 1)) : 0.0;
-  std::ranges::sort(values);
-  const size_t half = values.size() / 2;
-  s.median = values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-  return s;
-}
 
 // The peak of the machine that limits an operation, and the time at that peak.
 struct Bound {
@@ -72,42 +57,44 @@ Json to_json(const BenchRow& row, const BenchMachine& machine) {
   const DevicePeaks& peaks = machine.peaks.at(row.n_threads);
   std::vector<int64_t> samples_ns;
   for (const double seconds : row.seconds) samples_ns.push_back(std::llround(seconds * 1e9));
-  return {{"cpu_info", machine.device},
-          {"isa", machine.isa},
-          {"model_filename", row.model_filename},
-          {"model_type", row.model_type},
-          {"model_format", row.model_format},
-          {"model_size", row.model_size},
-          {"model_n_params", row.model_n_params},
-          {"n_batch", row.n_batch},
-          {"n_ubatch", row.n_ubatch},
-          {"n_threads", row.n_threads},
-          {"type_k", row.type_k},
-          {"type_v", row.type_v},
-          {"n_prompt", row.n_prompt},
-          {"n_gen", row.n_gen},
-          {"n_depth", row.n_depth},
-          {"avg_ns", std::llround(time.mean * 1e9)},
-          {"stddev_ns", std::llround(time.stddev * 1e9)},
-          {"avg_ts", rate.mean},
-          {"stddev_ts", rate.stddev},
-          {"median_ts", rate.median},
-          {"gmacs", row.macs / time.median * 1e-9},
-          {"gbps", row.bytes / time.median * 1e-9},
-          {"peak_share", row.bound_seconds / time.median},
-          {"expert_hit_share", row.experts ? Json(row.experts->hit_share()) : Json()},
-          {"expert_forecast_share",
-           row.experts && row.experts->n_forecast > 0
-               ? Json(static_cast<double>(row.experts->n_right) / static_cast<double>(row.experts->n_forecast))
-               : Json()},
-          {"expert_wait_us", row.experts ? Json(row.experts->n_wait_us / row.seconds.size()) : Json()},
-          {"expert_read_bytes", row.experts ? Json(row.experts->n_read_bytes / row.seconds.size()) : Json()},
-          {"peak_int8_gmacs", peaks.int8_gmacs},
-          {"peak_f32_gmacs", peaks.f32_gmacs},
-          {"peak_bf16_gmacs", peaks.bf16_gmacs},
-          {"peak_read_gbps", peaks.read_gbps},
-          {"samples_ns", samples_ns},
-          {"samples_ts", rates}};
+  Json json{{"cpu_info", machine.device->description()},
+            {"isa", machine.isa},
+            {"model_filename", row.model_filename},
+            {"model_type", row.model_type},
+            {"model_format", row.model_format},
+            {"model_size", row.model_size},
+            {"model_n_params", row.model_n_params},
+            {"n_batch", row.n_batch},
+            {"n_ubatch", row.n_ubatch},
+            {"n_threads", row.n_threads},
+            {"type_k", row.type_k},
+            {"type_v", row.type_v},
+            {"n_prompt", row.n_prompt},
+            {"n_gen", row.n_gen},
+            {"n_depth", row.n_depth},
+            {"avg_ns", std::llround(time.mean * 1e9)},
+            {"stddev_ns", std::llround(time.stddev * 1e9)},
+            {"avg_ts", rate.mean},
+            {"stddev_ts", rate.stddev},
+            {"median_ts", rate.median},
+            {"gmacs", row.macs / time.median * 1e-9},
+            {"gbps", row.bytes / time.median * 1e-9},
+            {"peak_share", row.bound_seconds / time.median},
+            {"expert_hit_share", row.experts ? Json(row.experts->hit_share()) : Json()},
+            {"expert_forecast_share",
+             row.experts && row.experts->n_forecast > 0
+                 ? Json(static_cast<double>(row.experts->n_right) / static_cast<double>(row.experts->n_forecast))
+                 : Json()},
+            {"expert_wait_us", row.experts ? Json(row.experts->n_wait_us / row.seconds.size()) : Json()},
+            {"expert_read_bytes", row.experts ? Json(row.experts->n_read_bytes / row.seconds.size()) : Json()},
+            {"peak_int8_gmacs", peaks.int8_gmacs},
+            {"peak_f32_gmacs", peaks.f32_gmacs},
+            {"peak_bf16_gmacs", peaks.bf16_gmacs},
+            {"peak_read_gbps", peaks.read_gbps},
+            {"samples_ns", samples_ns},
+            {"samples_ts", rates}};
+  if (!row.phases.empty()) json["explain"] = cli::to_json(row.phases);
+  return json;
 }
 
 Json to_json(const observe::BenchOpRow& row, const BenchMachine& machine) {
@@ -115,7 +102,7 @@ Json to_json(const observe::BenchOpRow& row, const BenchMachine& machine) {
   const DevicePeaks& peaks = machine.peaks.at(row.n_threads);
   std::vector<double> samples_us;
   for (const double seconds : row.seconds) samples_us.push_back(seconds * 1e6);
-  return {{"cpu_info", machine.device},
+  return {{"cpu_info", machine.device->description()},
           {"isa", machine.isa},
           {"op", row.op},
           {"type", row.type},
@@ -174,7 +161,7 @@ std::string md_line(const observe::BenchOpRow& row, const DevicePeaks& peaks) {
 }
 
 std::string md_peaks(const BenchMachine& machine) {
-  std::string text = fmt::format("{}, {}\n", machine.device, machine.isa);
+  std::string text = fmt::format("{}, {}\n", machine.device->description(), machine.isa);
   for (const auto& [n_threads, peaks] : machine.peaks) {
     const std::string bf16 = peaks.bf16_gmacs > 0 ? fmt::format("bf16 {:.1f} GMAC/s, ", peaks.bf16_gmacs) : "";
     text += fmt::format("peaks with {}: int8 {:.1f} GMAC/s, f32 {:.1f} GMAC/s, {}read {:.1f} GB/s\n",
@@ -219,6 +206,8 @@ Result<> BenchReport::begin() const {
 Result<> BenchReport::add(const BenchRow& row) {
   if (format_ != BenchFormat::md) return print_json(to_json(row, machine_));
   TESSERA_TRY(print(md_line(row)));
+  for (const observe::ExplainedPhase& phase : row.phases)
+    explanations_ += fmt::format("\n{}, {}: {}", row.model_type, test_name(row), describe(phase));
   if (row.experts) log(test_name(row) + describe(row.experts));
   return {};
 }
@@ -235,6 +224,9 @@ Result<> BenchReport::print_json(const Json& row) {
   return print((is_first ? "  " : ",\n  ") + dump(row));
 }
 
-Result<> BenchReport::end() const { return format_ == BenchFormat::json ? print("\n]\n") : Result<>(); }
+Result<> BenchReport::end() const {
+  if (format_ == BenchFormat::json) return print("\n]\n");
+  return explanations_.empty() ? Result<>() : print(explanations_);
+}
 
 }  // namespace tessera::cli

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/observe/bench_ops.h"
+#include "tessera/observe/session_bench.h"
 
 namespace tessera::cli {
 
@@ -15,7 +16,7 @@ enum class BenchFormat : uint8_t { md, csv, json, jsonl };
 
 /// The machine that ran the tests.
 struct BenchMachine {
-  std::string device;  // description
+  const Device* device = nullptr;  // the one whose peaks count
   std::string isa;
   std::map<int, DevicePeaks> peaks;  // keyed by the number of threads
 };
@@ -35,6 +36,7 @@ struct BenchRow {
   double bytes = 0;                       // weights and KV cache read by one repetition
   std::optional<StreamCounts> experts{};  // of all repetitions; none without a cache of experts
   double bound_seconds = 0;  // at the machine's peaks: multiply-adds of the prompt, bytes of the generation
+  std::vector<observe::ExplainedPhase> phases{};  // with --explain
 };
 
 enum class BenchTable : uint8_t { models, ops };  // rows: BenchRow, or observe::BenchOpRow
@@ -56,6 +58,7 @@ class BenchReport {
   BenchTable table_;
   BenchFormat format_;
   BenchMachine machine_;
+  std::string explanations_;  // printed below the table
   int n_rows_ = 0;
 };
 

@@ -22,6 +22,7 @@ void ChatArgs::add_to(FlagTable& table) {
   settings.add_to(table);
   speculation.add_to(table);
   context.add_to(table);
+  add_tuning_flag(table, context);
 }
 
 Result<> ChatArgs::check() {

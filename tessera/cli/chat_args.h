@@ -8,6 +8,7 @@
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/speculation_args.h"
 #include "tessera/cli/template_args.h"
+#include "tessera/cli/tuning.h"
 
 namespace tessera::cli {
 

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <tuple>
 
@@ -13,6 +12,7 @@
 #include "tessera/cli/mask_bench.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/replay_bench.h"
+#include "tessera/cli/tuning.h"
 #include "tessera/observe/bench_ops.h"
 
 namespace tessera::cli {
@@ -73,64 +73,9 @@ void take_list(FlagTable& table, std::string_view name, Setter setter) {
   flag.shown = Shown::always;
 }
 
-struct Workload {
-  int64_t n_prompt = 0;
-  int64_t n_gen = 0;
-};
-
 struct Test {
   SessionOptions session;
-  Workload load;
-  int64_t n_depth = 0;
-};
-
-// One test on a session of its own. All repetitions share the n_depth positions that fill() puts into the cache.
-class Measurement {
- public:
-  Measurement(Session& session, const Test& test, int64_t n_batch, const CancelToken& cancel)
-      : session_(session), test_(test), n_batch_(n_batch), cancel_(cancel) {}
-
-  Result<> fill() { return prefill(0, test_.n_depth); }
-
-  /// Runs one repetition and returns its seconds.
-  Result<double> run() {
-    TESSERA_TRY(session_.remove(0, static_cast<int32_t>(test_.n_depth), static_cast<int32_t>(session_.n_ctx())));
-    const auto start = std::chrono::steady_clock::now();
-    const int64_t end_of_prompt = test_.n_depth + test_.load.n_prompt;
-    TESSERA_TRY(prefill(test_.n_depth, end_of_prompt));
-    TESSERA_TRY(generate(end_of_prompt, end_of_prompt + test_.load.n_gen));
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  }
-
- private:
-  Result<> prefill(int64_t begin, int64_t end) {
-    std::vector<int32_t> tokens;
-    for (; begin < end; begin += n_batch_) {
-      tokens.clear();
-      for (int64_t i = begin; i < std::min(begin + n_batch_, end); ++i) tokens.push_back(token_at(i));
-      TESSERA_TRY(session_.decode(Batch::prompt(tokens, static_cast<int32_t>(begin), 0), &cancel_));
-    }
-    return {};
-  }
-
-  // Without a sampler: the choice of a token has a cost of its own.
-  Result<> generate(int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int32_t token = token_at(i);
-      TESSERA_TRY(session_.decode(Batch::prompt(std::span(&token, 1), static_cast<int32_t>(i), 0), &cancel_));
-    }
-    return {};
-  }
-
-  // The ids are arbitrary. A prime step visits all of them, so embedding rows come from memory, not from a cache.
-  int32_t token_at(int64_t position) const {
-    return static_cast<int32_t>((position * 7919 + 13) % session_.engine().model().info().n_vocab);
-  }
-
-  Session& session_;
-  const Test& test_;
-  int64_t n_batch_;
-  const CancelToken& cancel_;
+  observe::BenchLoad load;
 };
 
 class BenchCommand final : public Command {
@@ -155,6 +100,8 @@ class BenchCommand final : public Command {
         },
         "md");
     table.rare("--no-warmup", "", "skip the warm-up run", set_switch(warm_up_, false));
+    table.common("--explain", "", "show the time of each phase by kind of work, and what holds it back",
+                 set_switch(explain_));
     table.common("--ops", "REGEX",
                  "measure single operations instead of a model: all with a matching name, such as 'mul_mat q4_K "
                  "2048x2048 t512'; '.': all",
@@ -181,10 +128,11 @@ class BenchCommand final : public Command {
                set_integer(replay_.n_written, 1, kMaxContext), "half");
     replay_.speculation.add_to(table);
     context_.add_to(table);
+    add_tuning_flag(table, context_);
     // Each test determines the context size.
     std::erase_if(table.flags, [](const Flag& flag) { return flag.name == "--ctx-size"; });
     take_list(table, "--threads", set_integers(n_threads_, 1, ThreadPool::kMaxThreads));
-    take_list(table, "--ubatch-size", set_integers(n_ubatch_, 1, 1 << 16));
+    take_list(table, "--ubatch-size", noting(has_ubatches_, set_integers(n_ubatch_, 1, 1 << 16)));
     take_list(table, "--cache-type-k", set_types(type_k_));
     take_list(table, "--cache-type-v", set_types(type_v_));
     return table;
@@ -227,6 +175,7 @@ class BenchCommand final : public Command {
       context.session.threads.n_threads = static_cast<int>(n_threads_.front());
       return replay_.run(model_, context, process);
     }
+    if (!ops_.pattern && models_.size() == 1) use_tuning_of_model(process);
     TESSERA_ASSIGN(const auto registry, open_registry());
     TESSERA_ASSIGN(const auto devices, ModelPlacement::find_devices(*registry, model_.options.engine.placement));
     const Device* device = devices.front();
@@ -250,11 +199,21 @@ class BenchCommand final : public Command {
   }
 
  private:
+  void use_tuning_of_model(const Context& process) {
+    const SpeculationArgs no_guesses{.is_given = true};
+    ContextArgs tuned = context_;
+    tuned.has_ubatch = has_ubatches_;
+    use_tuning(model_, tuned, no_guesses, process);
+    context_.session.threads = tuned.session.threads;
+    if (!context_.has_threads) n_threads_ = {tuned.session.threads.n_threads};
+    if (!has_ubatches_) n_ubatch_ = {tuned.session.n_ubatch};
+  }
+
   Result<> add_prompt_gen(std::string_view text) {
     std::vector<int64_t> both;
     TESSERA_TRY(set_integers(both, 1, kMaxContext).set(text));
     if (both.size() != 2) return fail(ErrorCode::invalid_argument, "'{}', want two numbers P,G", text);
-    prompt_gen_.push_back({both[0], both[1]});
+    prompt_gen_.push_back({.n_prompt = both[0], .n_gen = both[1]});
     return {};
   }
 
@@ -266,9 +225,11 @@ class BenchCommand final : public Command {
         for (const int64_t n_ubatch : n_ubatch_)
           for (const int64_t n_threads : n_threads_)
             for (const int64_t n_depth : n_depth_)
-              for (const Workload& load : loads_) {
-                Test test{.session = context_.session, .load = load, .n_depth = n_depth};
-                test.session.n_ctx = n_depth + load.n_prompt + load.n_gen;
+              for (const observe::BenchLoad& load : loads_) {
+                Test test{.session = context_.session, .load = load};
+                test.load.n_depth = n_depth;
+                test.load.n_batch = context_.n_batch;
+                test.session.n_ctx = test.load.n_ctx();
                 test.session.n_ubatch = n_ubatch;
                 test.session.adapters = adapters;
                 test.session.type_k = type_k;
@@ -280,7 +241,7 @@ class BenchCommand final : public Command {
   }
 
   Result<BenchMachine> measure_machine(const Device& device) const {
-    BenchMachine machine{.device = device.description(), .isa = "", .peaks = {}};
+    BenchMachine machine{.device = &device, .isa = "", .peaks = {}};
     for (const auto& [key, value] : device.properties())
       if (key == "isa") machine.isa = value;
     for (const int64_t n : n_threads_) {
@@ -334,15 +295,26 @@ class BenchCommand final : public Command {
     TESSERA_TRY(context_.log_schedules(*session));
     BenchRow row = describe(*engine, test);
     TESSERA_TRY(add_cost(row, *session, machine.peaks.at(row.n_threads)));
-    Measurement measurement(*session, test, context_.n_batch, process.interrupt);
-    TESSERA_TRY(measurement.fill());
+    observe::SessionBench bench(*session, test.load, process.interrupt);
+    TESSERA_TRY(bench.fill());
     for (int64_t i = warm_up_ ? -1 : 0; i < n_repetitions_; ++i) {
       const std::optional<StreamCounts> before = engine->stream_counts();
-      TESSERA_ASSIGN(const double seconds, measurement.run());
+      TESSERA_ASSIGN(const observe::BenchSeconds seconds, bench.run());
       if (i < 0) continue;
-      row.seconds.push_back(seconds);
+      row.seconds.push_back(seconds.total());
       if (before) row.experts = row.experts.value_or(StreamCounts{}).plus(engine->stream_counts()->since(*before));
     }
+    if (!explain_) return row;
+    std::vector<DevicePeaks> peaks;
+    for (const Device* device : session->executor().devices()) {
+      if (device == machine.device) {
+        peaks.push_back(machine.peaks.at(row.n_threads));
+        continue;
+      }
+      TESSERA_ASSIGN(const DevicePeaks of_device, device->measure_peaks(backend_options(row.n_threads)));
+      peaks.push_back(of_device);
+    }
+    TESSERA_ASSIGN(row.phases, bench.explain(peaks));
     return row;
   }
 
@@ -368,7 +340,7 @@ class BenchCommand final : public Command {
     row.type_v = info(test.session.type_v).name;
     row.n_prompt = test.load.n_prompt;
     row.n_gen = test.load.n_gen;
-    row.n_depth = test.n_depth;
+    row.n_depth = test.load.n_depth;
     return row;
   }
 
@@ -408,15 +380,15 @@ class BenchCommand final : public Command {
   std::vector<int64_t> n_prompt_ = {512}, n_gen_ = {128}, n_depth_ = {0}, n_ubatch_ = {context_.session.n_ubatch},
                        n_threads_;  // empty: check() sets the default
   std::vector<DType> type_k_ = {context_.session.type_k}, type_v_ = {context_.session.type_v};
-  std::vector<Workload> prompt_gen_;
+  std::vector<observe::BenchLoad> prompt_gen_;
   int64_t n_repetitions_ = 5;
   BenchFormat format_ = BenchFormat::md;
   MaskBenchArgs masks_;
   ReplayBenchArgs replay_;
   observe::OpBenchOptions ops_;
-  bool warm_up_ = true;
+  bool warm_up_ = true, explain_ = false, has_ubatches_ = false;
   std::vector<std::string> models_;  // set by check(), like loads_
-  std::vector<Workload> loads_;
+  std::vector<observe::BenchLoad> loads_;
 };
 
 }  // namespace

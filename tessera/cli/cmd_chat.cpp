@@ -51,6 +51,7 @@ class ChatCommand final : public Command {
     if (!args_.system_file.empty()) {
       TESSERA_ASSIGN(args_.system, read_text(args_.system_file, process));
     }
+    use_tuning(args_.model, args_.context, args_.speculation, process);
     TESSERA_ASSIGN(LoadedModel model, load_model(args_.model, args_.context, process));
     TESSERA_ASSIGN(const std::string source,
                    args_.chat_template.source(&model.engine->files().metadata(), !tools.empty(), process));

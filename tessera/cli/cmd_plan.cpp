@@ -40,6 +40,9 @@ class PlanCommand final : public Command {
   }
 
   Result<> run(Context& process) override {
+    args_.use_tuning(process);
+    serve_.model.options.speculation = args_.model.options.speculation;
+    serve_.context.session = args_.context.session;
     TESSERA_ASSIGN(LoadedModel model, open_model(args_.model, args_.context));
     SessionOptions asked = args_.context.session;
     asked.embeddings = !model.engine->model().info().has_logits;

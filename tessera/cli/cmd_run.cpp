@@ -23,6 +23,7 @@ class RunCommand final : public Command {
 
   Result<> run(Context& process) override {
     TESSERA_ASSIGN(const std::string prompt, args_.prompt.read(process));
+    args_.use_tuning(process);
     TESSERA_ASSIGN(const LoadedModel model, load_model(args_.model, args_.context, process));
     const text::Tokenizer& tokenizer = model.engine->tokenizer();
     auto tokens = tokenizer.tokenize(prompt, {.add_special = true, .parse_special = args_.special});

@@ -31,6 +31,7 @@ class TraceCommand final : public Command {
     TESSERA_ASSIGN(const std::string prompt, args_.prompt.read(process));
     const auto begin = observe::TraceEvents::Clock::now();
     observe::TraceEvents trace(begin);
+    args_.use_tuning(process);
     TESSERA_ASSIGN(const LoadedModel model, load_model(args_.model, args_.context, process));
     trace.add_devices(model.session->executor().devices());
     const auto loaded = observe::TraceEvents::Clock::now();

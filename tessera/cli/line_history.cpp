@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tessera/base/index.h"
+#include "tessera/cli/state_file.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::cli {
@@ -149,13 +150,7 @@ Result<> write_history(const std::string& path, const std::vector<std::string>& 
 
 }  // namespace
 
-std::string LineHistory::default_path() {
-  const char* state = std::getenv("XDG_STATE_HOME");
-  if (state != nullptr && *state == '/') return std::string(state) + "/tessera/history";  // a relative one is invalid
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home != '/') return "";
-  return std::string(home) + "/.local/state/tessera/history";
-}
+std::string LineHistory::default_path() { return state_file_path("history"); }
 
 Result<LineHistory> LineHistory::open(std::string path) {
   LineHistory history;

@@ -17,7 +17,7 @@ inline constexpr size_t kMaxHistoryEntryBytes = size_t{64} << 10;  // longer tex
 
 class LineHistory {
  public:
-  /// $XDG_STATE_HOME/tessera/history, else ~/.local/state/tessera/history; empty without a home.
+  /// state_file_path("history").
   static std::string default_path();
 
   /// A history without a file.

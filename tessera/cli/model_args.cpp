@@ -193,6 +193,7 @@ void ContextArgs::add_to(FlagTable& table) {
       [this](std::string_view text) -> Result<> {
         TESSERA_ASSIGN(const int64_t strict, parse_integer(text, 0, 1));
         session.threads.affinity = strict == 1 ? Affinity::strict : Affinity::shared;
+        has_binding = true;
         return {};
       },
       "0");
@@ -201,6 +202,8 @@ void ContextArgs::add_to(FlagTable& table) {
   table.rare("--poll", "N", "how long idle threads spin before they sleep, 0 to 100",
              set_integer(session.threads.poll, 0, 100));
   add_numa_flag(table, session.threads.numa);
+  Flag& numa = table.at("--numa");
+  numa.set = noting(has_binding, {std::move(numa.set)}).set;
   table.rare("--log-sched", "", "print the device of each node of a step, and the reason, to stderr",
              set_switch(log_schedule));
 }

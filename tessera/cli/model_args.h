@@ -39,6 +39,8 @@ struct ContextArgs {
   std::string cpu_mask, cpu_range;
   bool has_threads = false;  // --threads was given
   bool has_ubatch = false;   // --ubatch-size was given
+  bool has_binding = false;  // --cpu-strict or --numa was given
+  bool is_untuned = false;   // --no-tuning was given
   bool log_schedule = false;
 
   ContextArgs();
@@ -47,6 +49,8 @@ struct ContextArgs {
   /// node, pins the calling thread there. The threads that it starts (also for loading) and the memory that they fill
   /// stay there as well. Errors: invalid_argument.
   Result<> check();
+  /// Whether flags say anything about the number of threads or their CPUs.
+  bool places_threads() const { return has_threads || has_binding || !cpu_mask.empty() || !cpu_range.empty(); }
   /// With --log-sched, prints a session's schedules to stderr. Errors: the errors of Session::step_schedule().
   Result<> log_schedules(const Session& session) const;
 };

@@ -21,6 +21,7 @@ void RunArgs::add_to(FlagTable& table) {
              set_switch(generate.forces_text, false));
   speculation.add_to(table);
   context.add_to(table);
+  add_tuning_flag(table, context);
   sampling.add_to(table);
 }
 

@@ -7,6 +7,7 @@
 #include "tessera/cli/sampling_args.h"
 #include "tessera/cli/speculation_args.h"
 #include "tessera/cli/text_args.h"
+#include "tessera/cli/tuning.h"
 #include "tessera/engine/generate.h"
 
 namespace tessera::cli {
@@ -25,6 +26,8 @@ struct RunArgs {
 
   void add_to(FlagTable& table);
   Result<> check();
+  /// Calls tessera::cli::use_tuning() for these flags, before the model is opened.
+  void use_tuning(const Context& process) { cli::use_tuning(model, context, speculation, process); }
   /// The sampler chain of a model, with the grammar. Errors: those of Chain::create(), of the grammar's source, and of
   /// GrammarMask::create().
   Result<std::unique_ptr<sample::Chain>> create_chain(const LoadedModel& model,

@@ -121,6 +121,7 @@ void ServeArgs::add_model_flags(FlagTable& table) {
   add_embedding_flags(table);
   speculation.add_to(table);
   context.add_to(table);
+  add_tuning_flag(table, context);
   chat_template.add_to(table);
   sampling.add_to(table);
 }

@@ -10,6 +10,7 @@
 #include "tessera/cli/sampling_args.h"
 #include "tessera/cli/speculation_args.h"
 #include "tessera/cli/template_args.h"
+#include "tessera/cli/tuning.h"
 #include "tessera/server/server.h"
 
 namespace tessera::cli {

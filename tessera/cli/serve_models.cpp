@@ -156,6 +156,7 @@ Result<LoadedModel> ServeModels::open(const ServeArgs& args, Pace pace) const {
 Result<server::PlannedModel> ServeModels::plan(const server::CatalogEntry& entry) {
   if (first_) return *std::exchange(first_, std::nullopt);
   TESSERA_ASSIGN(const std::shared_ptr<ServeArgs> args, args_of(entry));
+  use_tuning(args->model, args->context, args->speculation, process_);
   const Pace planned_pace = pace();
   TESSERA_ASSIGN(LoadedModel model, open(*args, planned_pace));
   const int32_t n_slots = args->slots_for(model.engine->files().n_tensor_bytes());

@@ -34,6 +34,7 @@ void SpeculationArgs::add_to(FlagTable& table) {
       "tokens before), suffix (the longest such match), draft (by a draft model); several with commas",
       [this](std::string_view text) -> Result<> {
         TESSERA_ASSIGN(options.kinds, parse_kinds(text));
+        is_given = true;
         return {};
       },
       "none");

@@ -11,6 +11,7 @@ namespace tessera::cli {
 struct SpeculationArgs {
   SpeculationOptions options{};
   std::string draft_path{};
+  bool is_given = false;  // --spec-type was
 
   void add_to(FlagTable& table);
   /// Copies the options to those of a model. Errors: invalid_argument (the kind "draft" without a model).

@@ -34,39 +34,6 @@ class CpuPlan final : public GraphPlan {
   std::vector<Step> steps;
 };
 
-// Records when each thread finished each step. A step ends, and the next one begins, when its last thread finishes. The
-// time at which a thread leaves the barrier would be too late: the first thread to wake up may already have finished
-// the next step.
-class StepClock {
- public:
-  StepClock(size_t n_steps, int n_threads)
-      : n_steps_(n_steps), ends_us_(n_steps * to_size(n_threads)), begin_(Clock::now()) {}
-
-  void step_ended(size_t step, int thread) {
-    ends_us_[to_size(thread) * n_steps_ + step] =
-        std::chrono::duration<double, std::micro>(Clock::now() - begin_).count();
-  }
-
-  std::vector<NodeTime> times(const CpuPlan& plan) const {
-    std::vector<NodeTime> times;
-    double begin = 0;
-    for (size_t step = 0; step < n_steps_; ++step) {
-      double end = begin;
-      for (size_t i = step; i < ends_us_.size(); i += n_steps_) end = std::max(end, ends_us_[i]);
-      times.push_back({static_cast<NodeId>(plan.steps[step].node - plan.graph.nodes().data()), begin, end - begin});
-      begin = end;
-    }
-    return times;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-
-  size_t n_steps_;
-  std::vector<double> ends_us_;  // all steps of thread 0, then of thread 1, ...
-  Clock::time_point begin_;
-};
-
 // Creates the steps for the nodes of a graph, with addresses if tensors are given. Steps without addresses serve only
 // to compute sizes.
 class Compiler {
@@ -270,7 +237,16 @@ class CpuBackend final : public Backend {
     const auto& timed = static_cast<CpuPlan&>(plan);
     StepClock clock(timed.steps.size(), threads_.size());
     TESSERA_TRY(run_steps(timed.steps, cancel, &clock));
-    return clock.times(timed);
+    std::vector<NodeTime> times;
+    for (const auto& [begin_us, us, prepare_us, wait_us] : clock.times()) {
+      const Node* node = timed.steps[times.size()].node;
+      times.push_back({.node = static_cast<NodeId>(node - timed.graph.nodes().data()),
+                       .begin_us = begin_us,
+                       .us = us,
+                       .prepare_us = prepare_us,
+                       .wait_us = wait_us});
+    }
+    return times;
   }
 
  private:
@@ -279,13 +255,14 @@ class CpuBackend final : public Backend {
     bool cancelled = false;
     threads_.run(
         [&](ThreadContext& thread) {
-          Worker worker{thread, kernels_, fault_};
+          Worker worker{thread, kernels_, fault_, clock};
           for (size_t i = 0; i < steps.size(); ++i) {
             const Step& step = steps[i];
+            worker.step = i;
             worker.is_solo = step.is_solo;
             if (!step.is_solo || thread.index == 0) {
               step.kernel->run(step, worker);
-              if (clock != nullptr) clock->step_ended(i, thread.index);
+              if (clock != nullptr) clock->ended(i, thread.index);
             }
             if (!step.has_barrier || !thread.barrier_and_check_cancel()) continue;
             if (thread.index == 0) cancelled = true;
@@ -416,18 +393,21 @@ double best_rate(ThreadPool& threads, Work work) {
 
 Result<DevicePeaks> CpuDevice::measure_peaks(const BackendOptions& options) const {
   constexpr int64_t kLoops = 2'000'000;
-  constexpr size_t kReadBytes = size_t{64} << 20;  // per thread; larger than the caches of one core
+  // A last-level cache keeps part of a stream that is only a few times larger.
+  constexpr size_t kCaches = 16, kLeastBytes = size_t{128} << 20, kMostBytes = size_t{1} << 30;
   TESSERA_ASSIGN(auto threads, ThreadPool::create(options.threads));
   const auto n_threads = to_size(threads->size());
-  TESSERA_ASSIGN(const HostMemory memory, HostMemory::allocate(n_threads * kReadBytes));
-  std::fill_n(memory.data(), n_threads * kReadBytes, std::byte{1});
+  const size_t bytes = std::clamp(kCaches * cache_sizes(0).l3_bytes, kLeastBytes, kMostBytes) / n_threads / 4096 * 4096;
+  TESSERA_ASSIGN(const HostMemory memory, HostMemory::allocate(n_threads * bytes));
+  threads->run(
+      [&](ThreadContext& thread) { std::fill_n(memory.data() + to_size(thread.index) * bytes, bytes, std::byte{1}); });
   DevicePeaks peaks;
   peaks.int8_gmacs = best_rate(*threads, [&](ThreadContext&) { return kernels_.peak_int8(kLoops); });
   peaks.f32_gmacs = best_rate(*threads, [&](ThreadContext&) { return kernels_.peak_f32(kLoops); });
   if (cpu_features().avx512_bf16)
     peaks.bf16_gmacs = best_rate(*threads, [&](ThreadContext&) { return kernels_.peak_bf16(kLoops); });
   peaks.read_gbps = best_rate(*threads, [&](ThreadContext& thread) {
-    return kernels_.peak_read(memory.data() + to_size(thread.index) * kReadBytes, kReadBytes);
+    return kernels_.peak_read(memory.data() + to_size(thread.index) * bytes, bytes);
   });
   return peaks;
 }

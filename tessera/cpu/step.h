@@ -14,6 +14,7 @@
 #include "tessera/base/partition.h"
 #include "tessera/base/thread_pool.h"
 #include "tessera/cpu/kernels/kernels.h"
+#include "tessera/cpu/step_clock.h"
 #include "tessera/graph/node.h"
 
 namespace tessera::cpu {
@@ -120,7 +121,14 @@ struct Worker {
   ThreadContext& thread;
   const Kernels& kernels;
   Fault& fault;
+  StepClock* clock = nullptr;  // null: nothing is measured
+  size_t step = 0;             // index of the step that runs
   bool is_solo = false;
+
+  /// Tells the clock that this thread has prepared the operands of the step.
+  void note_prepared() const {
+    if (clock != nullptr) clock->prepared(step, thread.index);
+  }
 
   Range share(int64_t n_items) const {
     return is_solo ? Range{0, n_items} : partition(n_items, thread.count, thread.index);

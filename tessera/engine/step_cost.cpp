@@ -17,25 +17,29 @@ void add_product(StepCost& total, const Graph& graph, NodeId id) {
                                                               : span_bytes(weights.dtype, weights.layout));
 }
 
-void add_attention(StepCost& total, const Graph& graph, const Node& node) {
+}  // namespace
+
+AttentionCost attention_cost(const Graph& graph, const Node& node) {
   const Shape& q = graph[node.sources[0]].spec.shape();  // [k_dim, n_heads, n_tokens]
   const int64_t latent_v = std::get<AttentionParams>(node.params).latent_v;
-  total.macs_per_pair += static_cast<double>(latent_v * q[1]);
+  AttentionCost cost{.macs_per_pair = static_cast<double>(latent_v * q[1])};
   for (const size_t side : {1u, 2u}) {
     if (node.sources[side] == kNoNode) continue;
     const TensorSpec& cache = graph[node.sources[side]].spec;  // [dim, tokens of a block, n_heads_kv, n_blocks]
-    total.macs_per_pair += static_cast<double>(cache.shape()[0] * q[1]);
-    total.kv_bytes_per_position += static_cast<double>(cache.layout.nb[1] * cache.shape()[2]);
+    cost.macs_per_pair += static_cast<double>(cache.shape()[0] * q[1]);
+    cost.kv_bytes_per_position += static_cast<double>(cache.layout.nb[1] * cache.shape()[2]);
   }
+  return cost;
 }
-
-}  // namespace
 
 StepCost step_cost(const Graph& graph) {
   StepCost total;
   for (NodeId id = 0; id < graph.size(); ++id) {
     if (graph[id].op == Op::mul_mat || graph[id].op == Op::mul_mat_experts) add_product(total, graph, id);
-    if (graph[id].op == Op::paged_attention) add_attention(total, graph, graph[id]);
+    if (graph[id].op != Op::paged_attention) continue;
+    const AttentionCost attention = attention_cost(graph, graph[id]);
+    total.macs_per_pair += attention.macs_per_pair;
+    total.kv_bytes_per_position += attention.kv_bytes_per_position;
   }
   return total;
 }

@@ -16,6 +16,13 @@ struct StepCost {
   bool is_mostly_int8() const { return 2 * int8_macs > macs; }
 };
 
+/// The cost of one node of paged attention.
+struct AttentionCost {
+  double macs_per_pair = 0;  // as in StepCost
+  double kv_bytes_per_position = 0;
+};
+AttentionCost attention_cost(const Graph& graph, const Node& node);
+
 /// The cost of a graph built by a model.
 StepCost step_cost(const Graph& graph);
 

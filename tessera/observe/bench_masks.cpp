@@ -1,7 +1,6 @@
 #include "tessera/observe/bench_masks.h"
 
-#include <chrono>
-
+#include "tessera/observe/stopwatch.h"
 #include "tessera/text/grammar/matcher.h"
 #include "tessera/text/grammar/spelled_grammar.h"
 
@@ -9,15 +8,6 @@ namespace tessera::observe {
 namespace {
 
 namespace grammar = text::grammar;
-
-class Stopwatch {
- public:
-  double microseconds() const { return std::chrono::duration<double, std::micro>(Clock::now() - start_).count(); }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point start_ = Clock::now();
-};
 
 /// The mask as a sampler reads it: a list of few tokens, or a bit for each.
 void read_mask(grammar::Matcher& matcher, std::vector<uint64_t>& words) {

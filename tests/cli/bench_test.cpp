@@ -97,6 +97,49 @@ TEST(Bench, TableNamesMachineAndPeaks) {
     EXPECT_NE(table.find(part), std::string::npos) << part << "\n" << table;
 }
 
+TEST(Bench, ExplainShowsTheTimeOfEachPhaseByKindOfWork) {
+  const std::string model = testing::story_model();
+  const json row =
+      json::parse(bench(model, {"--explain", "-o", "jsonl", "-p", "0", "-n", "0", "-pg", "8,3", "-d", "4"}));
+  const json& phases = row["explain"];
+  ASSERT_EQ(phases.size(), 2u);
+  EXPECT_EQ(phases[0]["phase"], "prefill");
+  EXPECT_EQ(phases[0]["n_tokens"], 8);
+  EXPECT_EQ(phases[1]["phase"], "decode");
+  EXPECT_EQ(phases[1]["n_tokens"], 3);
+  for (const json& phase : phases) {
+    double seconds = 0, bound_seconds = 0;
+    for (const json& part : phase["parts"]) {
+      seconds += part["seconds"].get<double>();
+      bound_seconds += part["bound_seconds"].get<double>();
+      const bool is_product = part["name"] == "products f32";
+      EXPECT_EQ(is_product && part["bound"] == "", false);
+    }
+    EXPECT_NEAR(seconds, phase["seconds"].get<double>(), 1e-9 + 1e-6 * seconds);
+    EXPECT_NEAR(bound_seconds, phase["bound_seconds"].get<double>(), 1e-9);
+  }
+  // The work of attention: pairs of 8 tokens after 4, then of 3 single tokens.
+  const auto attention_macs = [](const json& phase) {
+    for (const json& part : phase["parts"])
+      if (part["name"] == "attention") return part["macs"].get<double>();
+    return 0.0;
+  };
+  EXPECT_EQ(attention_macs(phases[0]), (5 + 6 + 7 + 8 + 9 + 10 + 11 + 12) * 5 * 8 * 16);
+  EXPECT_EQ(attention_macs(phases[1]), (13 + 14 + 15) * 5 * 8 * 16);
+  EXPECT_FALSE(json::parse(bench(model, {"-o", "jsonl", "-p", "4", "-n", "0"})).contains("explain"));
+}
+
+TEST(Bench, ExplanationsFollowTheTable) {
+  const std::string text = bench(testing::story_model(), {"--explain", "-p", "4", "-n", "2"});
+  const size_t last_row = text.find(" tg2 |"), prefill = text.find("pp4: prefill of 4 tokens in "),
+               decode = text.find("tg2: decode of 2 tokens in ");
+  ASSERT_NE(decode, std::string::npos) << text;
+  EXPECT_LT(last_row, prefill);
+  EXPECT_LT(prefill, decode);
+  EXPECT_NE(text.find("kind of work", prefill), std::string::npos);
+  EXPECT_NE(text.find("products f32", decode), std::string::npos);
+}
+
 TEST(Bench, RefusesWhatItCannotMeasureBeforeLoading) {
   expect_refusal(run_program({"bench", "-m", "no-such-file", "-p", "0", "-n", "0"}), 2, "nothing to measure");
   expect_refusal(run_program({"bench", "-m", "no-such-file", "-p", "1,x"}), 2, "'x' is not a whole number");

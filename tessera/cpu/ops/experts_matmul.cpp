@@ -138,6 +138,7 @@ class ExpertsRunner {
     }
     pack_experts(share(n_tiles()));
     if (is_streamed_ || !shapes_.packs_privately()) worker_.thread.barrier();
+    worker_.note_prepared();
     int64_t first_chunk = 0, chunk = worker_.thread.next_chunk();  // chunks are numbered across all products
     for_each_product([&](const Operand& weights, const Operand& out, const int32_t* order) {
       multiply(weights, out, order, n_active, first_chunk, chunk);
@@ -209,8 +210,8 @@ class ExpertsRunner {
     }
   }
 
-  // Calls visit(weights, out, order) for each product; order: place for the experts in order of use, null without a
-  // cache.
+  // Calls visit(weights, out, order) for each product; order: memory for the experts' ids in the order of use,
+  // null without a cache.
   template <class Visit>
   void for_each_product(Visit visit) {
     auto* order = is_streamed_ ? reinterpret_cast<int32_t*>(step_.work + layout_.orders_begin) : nullptr;
@@ -251,18 +252,9 @@ class ExpertsRunner {
     const Panels router(worker_.kernels, forecast.router, step_.activations);
     router.multiply(0, 0, router.n_panels(), x, logits, to_size(n_experts) * sizeof(float),
                     memory + layout.panels_begin);
-    // NaN has no order.
-    std::replace_if(
-        logits, logits + shapes_.n_x * n_experts, [](float logit) { return std::isnan(logit); },
-        -std::numeric_limits<float>::infinity());
     int32_t* end = ids;
-    for (int64_t t = 0; t < shapes_.n_x; ++t, logits += n_experts) {
-      int32_t* first = end;
-      for (int64_t e = 0; e < n_experts; ++e) first[e] = static_cast<int32_t>(e);
-      std::partial_sort(first, first + n_used, first + n_experts,
-                        [&](int32_t a, int32_t b) { return logits[a] != logits[b] ? logits[a] > logits[b] : a < b; });
-      end = first + n_used;
-    }
+    for (int64_t t = 0; t < shapes_.n_x; ++t, logits += n_experts, end += n_used)
+      top_k_of_row(logits, n_experts, n_used, end);
     std::sort(ids, end);
     end = std::unique(ids, end);
     for (const StreamedOperand& next : forecast.experts) next.cache->forecast(next.weight, {ids, end});

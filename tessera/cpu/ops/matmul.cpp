@@ -68,6 +68,7 @@ class MulMatRunner {
         pack(format, tiles.begin * format.token_tile, std::min(x_.n_tokens, tiles.end * format.token_tile));
       worker_.thread.barrier();
     }
+    worker_.note_prepared();
     // Chunks are numbered across all products.
     int64_t first_chunk = 0, chunk = worker_.thread.next_chunk();
     multiply(step_.in[0], step_.out, first_chunk, chunk);

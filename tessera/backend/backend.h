@@ -39,9 +39,9 @@ struct NodeTime {
   NodeId node = kNoNode;
   double begin_us = 0;
   double us = 0;
-  // Parts of us, as far as the backend measures them:
-  double prepare_us = 0;  // until all threads had prepared the operands, e.g. quantized activations
-  double wait_us = 0;     // in which a thread waited for the others to finish the node, as a mean over the threads
+  // Parts of us, as far as the backend measures them, as means over its threads:
+  double prepare_us = 0;  // for operands, e.g. to quantize activations
+  double wait_us = 0;     // for the other threads to finish the node
 };
 
 /// A graph bound to memory and ready to run; created by Backend::compile.

@@ -65,8 +65,7 @@ class TuneCommand final : public Command {
   }
 
   Result<> forget(const std::string& identity, const Context& process) const {
-    TESSERA_ASSIGN(const bool was_there,
-                   TuningFile::remove(path_, machine_identity(), identity, process.interrupt));
+    TESSERA_ASSIGN(const bool was_there, TuningFile::remove(path_, machine_identity(), identity, process.interrupt));
     return print(was_there ? "removed the tuning of the model\n" : "there is no tuning of the model\n");
   }
 

@@ -216,8 +216,7 @@ Result<Tuning> Tuner::run(const Report& report) {
   const auto of_request = [&](std::string_view setting, const std::vector<Candidate>& candidates,
                               double share) -> Result<> {
     const double runs = static_cast<double>(candidates.size()) * 4;  // at least three rounds and a warm-up
-    TESSERA_ASSIGN(const TuneChoice choice,
-                   choose(setting, candidates, load_for(total * share / runs), total * share));
+    TESSERA_ASSIGN(const TuneChoice choice, choose(setting, candidates, load_for(total * share / runs), total * share));
     return report(choice);
   };
   TESSERA_TRY(of_request("threads", thread_candidates(), kThreadsShare));

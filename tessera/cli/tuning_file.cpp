@@ -20,9 +20,8 @@ constexpr int64_t kMaxUbatch = 1 << 16;
 Json to_json(const Tuning& tuning) {
   Json kinds = Json::array();
   for (const DraftKind kind : tuning.kinds) kinds.push_back(name_of(kind));
-  return {{"threads", tuning.n_threads},     {"cpu_strict", tuning.has_cpu_each},
-          {"numa", tuning.is_distributed},   {"ubatch_size", tuning.n_ubatch},
-          {"spec_type", std::move(kinds)},   {"date", tuning.date}};
+  return {{"threads", tuning.n_threads},    {"cpu_strict", tuning.has_cpu_each}, {"numa", tuning.is_distributed},
+          {"ubatch_size", tuning.n_ubatch}, {"spec_type", std::move(kinds)},     {"date", tuning.date}};
 }
 
 template <class T>

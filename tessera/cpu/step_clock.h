@@ -27,13 +27,14 @@ class StepClock {
     std::vector<Times> times;
     double begin = 0;
     for (size_t step = 0; step < n_steps_; ++step) {
-      double end = begin, prepared = begin, wait = 0;
+      double end = begin, prepare = 0, wait = 0;
+      for (size_t i = step; i < marks_.size(); i += n_steps_) end = std::max(end, marks_[i].end_us);
       for (size_t i = step; i < marks_.size(); i += n_steps_) {
-        end = std::max(end, marks_[i].end_us);
-        prepared = std::max(prepared, marks_[i].prepared_us);
+        prepare += std::max(marks_[i].prepared_us - begin, 0.0);
+        wait += end - std::max(begin, marks_[i].end_us);
       }
-      for (size_t i = step; i < marks_.size(); i += n_steps_) wait += end - std::max(begin, marks_[i].end_us);
-      times.push_back({begin, end - begin, prepared - begin, wait / static_cast<double>(marks_.size() / n_steps_)});
+      const auto n_threads = static_cast<double>(marks_.size() / n_steps_);
+      times.push_back({begin, end - begin, prepare / n_threads, wait / n_threads});
       begin = end;
     }
     return times;

@@ -144,7 +144,9 @@ TimeAccount TimeAccountant::account(double total_us) const {
     WorkPart part{.name = name, .us = sums.us, .macs = sums.macs, .bytes = sums.bytes, .bound = ""};
     part.bound_us = sums.int8_us + sums.f32_us + sums.read_us;
     if (part.bound_us > 0)
-      part.bound = std::max({std::pair(sums.int8_us, std::string_view("int8")), {sums.f32_us, "f32"}, {sums.read_us, "read"}}).second;
+      part.bound =
+          std::max({std::pair(sums.int8_us, std::string_view("int8")), {sums.f32_us, "f32"}, {sums.read_us, "read"}})
+              .second;
     account.bound_us += part.bound_us;
     account.parts.push_back(std::move(part));
   };

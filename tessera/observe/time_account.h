@@ -27,8 +27,8 @@ struct WorkPart {
 };
 
 struct TimeAccount {
-  double us = 0;        // of the steps, and of the time between them
-  double bound_us = 0;  // of all parts
+  double us = 0;                  // of the steps, and of the time between them
+  double bound_us = 0;            // of all parts
   std::vector<WorkPart> parts{};  // the greatest loss first
 };
 

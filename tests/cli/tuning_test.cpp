@@ -85,9 +85,10 @@ TEST(Tune, MeasuresEverySettingAndKeepsTheChoice) {
 TEST(Tune, InterruptKeepsNothing) {
   const State state("tune-interrupted");
   const std::string out = (temporary_dir() / "tune.out").string();
-  testing::Child child({"tune", "-m", story_model(), "--seconds", "3000"}, out,
-                       {"/usr/bin/env", "XDG_STATE_HOME=" + std::filesystem::path(state.file()).parent_path().parent_path().string(),
-                        testing::program_path()});
+  testing::Child child(
+      {"tune", "-m", story_model(), "--seconds", "3000"}, out,
+      {"/usr/bin/env", "XDG_STATE_HOME=" + std::filesystem::path(state.file()).parent_path().parent_path().string(),
+       testing::program_path()});
   child.wait_for_output(10);  // the title: measurements have begun
   child.send(SIGINT);
   EXPECT_EQ(child.wait().status, 130);
@@ -96,7 +97,8 @@ TEST(Tune, InterruptKeepsNothing) {
 
 TEST(Tuning, BenchUsesItWhereFlagsSayNothingElse) {
   const State state("tuning-bench");
-  state.keep({.n_threads = 3, .has_cpu_each = false, .n_ubatch = 32, .kinds = {DraftKind::suffix}, .date = "2026-01-02"});
+  state.keep(
+      {.n_threads = 3, .has_cpu_each = false, .n_ubatch = 32, .kinds = {DraftKind::suffix}, .date = "2026-01-02"});
   const json tuned = bench_row(state, {});
   EXPECT_EQ(tuned["n_threads"], 3);
   EXPECT_EQ(tuned["n_ubatch"], 32);
@@ -126,7 +128,8 @@ TEST(Tuning, RunPlanAndServeUseIt) {
   };
   EXPECT_NE(planned_ubatch({}), planned_ubatch({"--no-tuning"}));
   EXPECT_EQ(planned_ubatch({}), planned_ubatch({"--no-tuning", "-ub", "32", "--spec-type", "suffix"}));
-  EXPECT_EQ(planned_ubatch({"--serve"}), planned_ubatch({"--serve", "--no-tuning", "-ub", "32", "--spec-type", "suffix"}));
+  EXPECT_EQ(planned_ubatch({"--serve"}),
+            planned_ubatch({"--serve", "--no-tuning", "-ub", "32", "--spec-type", "suffix"}));
 }
 
 TEST(Tuning, BelongsToOneModelAndOneMachine) {
@@ -162,13 +165,18 @@ TEST(Tuning, NeedsAFolder) {
   const ProgramOutput output = run_program({"tune", "-m", story_model()}, "", {"XDG_STATE_HOME=", "HOME="});
   EXPECT_EQ(output.status, 2);
   EXPECT_NE(output.err.find("set HOME or XDG_STATE_HOME"), std::string::npos) << output.err;
-  EXPECT_EQ(run_program({"run", "-m", story_model(), "-p", "a", "-n", "1"}, "", {"XDG_STATE_HOME=", "HOME="}).status, 0);
+  EXPECT_EQ(run_program({"run", "-m", story_model(), "-p", "a", "-n", "1"}, "", {"XDG_STATE_HOME=", "HOME="}).status,
+            0);
 }
 
 TEST(TuningFile, KeepsAndRemovesTunings) {
   const State state("tuning-file");
-  const Tuning first{.n_threads = 7, .has_cpu_each = true, .is_distributed = true, .n_ubatch = 1024,
-                     .kinds = {DraftKind::ngram, DraftKind::suffix}, .date = "2026-03-04"};
+  const Tuning first{.n_threads = 7,
+                     .has_cpu_each = true,
+                     .is_distributed = true,
+                     .n_ubatch = 1024,
+                     .kinds = {DraftKind::ngram, DraftKind::suffix},
+                     .date = "2026-03-04"};
   ASSERT_OK(TuningFile::keep(state.file(), "m", "one", {.n_threads = 1}, kNoCancel));
   ASSERT_OK(TuningFile::keep(state.file(), "m", "two", {.n_threads = 2}, kNoCancel));
   ASSERT_OK(TuningFile::keep(state.file(), "m", "one", first, kNoCancel));
@@ -195,8 +203,9 @@ TEST(TuningFile, KeepsAndRemovesTunings) {
 }
 
 TEST(TuningFile, RefusesWhatItDoesNotKnow) {
-  const json good = {{"machine", "m"},   {"model", "x"},        {"threads", 2},          {"cpu_strict", false},
-                     {"numa", false},    {"ubatch_size", 512},  {"spec_type", {"suffix"}}, {"date", "2026-01-02"}};
+  const json good = {{"machine", "m"},          {"model", "x"},        {"threads", 2},
+                     {"cpu_strict", false},     {"numa", false},       {"ubatch_size", 512},
+                     {"spec_type", {"suffix"}}, {"date", "2026-01-02"}};
   const State state("tuning-refuses");
   const auto read = [&](const json& tuning) {
     state.write(json{{"tunings", {tuning}}}.dump());
@@ -211,9 +220,9 @@ TEST(TuningFile, RefusesWhatItDoesNotKnow) {
     other[key] = nullptr;
     EXPECT_FALSE(read(other).has_value()) << key;
   }
-  const std::pair<const char*, json> kBad[] = {{"threads", 0}, {"threads", 513}, {"threads", 1.5}, {"ubatch_size", 0},
-                                               {"ubatch_size", 65537}, {"spec_type", {"draft"}}, {"spec_type", {"x"}},
-                                               {"spec_type", {1}}, {"cpu_strict", 1}};
+  const std::pair<const char*, json> kBad[] = {{"threads", 0},       {"threads", 513},       {"threads", 1.5},
+                                               {"ubatch_size", 0},   {"ubatch_size", 65537}, {"spec_type", {"draft"}},
+                                               {"spec_type", {"x"}}, {"spec_type", {1}},     {"cpu_strict", 1}};
   for (const auto& [key, value] : kBad) {
     json other = good;
     other[key] = value;

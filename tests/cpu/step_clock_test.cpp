@@ -3,10 +3,27 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 namespace tessera {
 namespace {
 
 using cpu::StepClock;
+
+// A thread that is late makes the others wait. All parts together never exceed the time of the step.
+TEST(StepClock, PartsOfALateThreadDoNotExceedTheStep) {
+  StepClock clock(1, 2);
+  clock.prepared(0, 0);
+  clock.ended(0, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  clock.prepared(0, 1);
+  clock.ended(0, 1);
+  const StepClock::Times step = clock.times()[0];
+  EXPECT_GT(step.prepare_us, 1000);
+  EXPECT_GT(step.wait_us, 1000);
+  EXPECT_LE(step.prepare_us + step.wait_us, step.us);
+}
 
 TEST(StepClock, StepsFollowEachOtherAndEndWithTheLastThread) {
   StepClock clock(3, 2);

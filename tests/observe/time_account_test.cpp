@@ -33,8 +33,8 @@ TimeAccount account_of(const std::string& model, const DevicePeaks& peaks, int n
                        ActivationPrecision activations = ActivationPrecision::automatic) {
   const auto engine = testing::load_engine(model);
   EXPECT_OK(engine);
-  const auto session = Session::create(
-      *engine, {.n_ctx = 64, .activations = activations, .threads = {.n_threads = n_threads}});
+  const auto session =
+      Session::create(*engine, {.n_ctx = 64, .activations = activations, .threads = {.n_threads = n_threads}});
   EXPECT_OK(session);
   const std::vector<int32_t> ids = testing::token_ids(**engine, kDepth + kTokens);
   EXPECT_OK((*session)->decode(Batch::prompt(std::span(ids).first(kDepth), 0, 0)));
@@ -87,8 +87,7 @@ TEST(TimeAccount, QuantizedWeightsAreBoundByIntegersUnlessActivationsAreFloats) 
   const WorkPart products = part_of(account_of(model, peaks, 1), "products q8_0");
   EXPECT_EQ(products.bound, "int8");
   EXPECT_NEAR(products.bound_us, products.macs * 1e-3, 1e-6 * products.macs);
-  const WorkPart floats =
-      part_of(account_of(model, peaks, 1, ActivationPrecision::float32), "products q8_0");
+  const WorkPart floats = part_of(account_of(model, peaks, 1, ActivationPrecision::float32), "products q8_0");
   EXPECT_EQ(floats.bound, "f32");
   EXPECT_NEAR(floats.bound_us, products.bound_us / 2, 1e-6 * products.macs);
 }
@@ -103,9 +102,9 @@ TEST(TimeAccount, SlowMemoryBoundsTheProducts) {
 
 TEST(TimeAccount, DevicesThatMeasureNoNodesHaveOnePart) {
   const auto registry = testing::fake_registry({{}});
-  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<Engine> engine,
-                       Engine::open(*registry, testing::story_model(),
-                                    {.placement = {.devices = {"fake:0"}, .n_gpu_layers = 3}}));
+  ASSERT_OK_AND_ASSIGN(
+      const std::shared_ptr<Engine> engine,
+      Engine::open(*registry, testing::story_model(), {.placement = {.devices = {"fake:0"}, .n_gpu_layers = 3}}));
   ASSERT_OK(engine->load({}));
   ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 64}));
   TimeAccountant accountant({{}, {}}, ActivationPrecision::automatic);

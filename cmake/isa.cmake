@@ -1,14 +1,14 @@
 # tessera_isa_sources(TARGET DIR [SOURCES ...] [DERIVED ...] [OPTIONS ...]): compiles every DIR/*.cpp and the sources
 # once per instruction set into TARGET.
 #
-# Each copy sees TESSERA_ISA_NAMESPACE (scalar, avx2, avxvnni, avx512) and puts all that it defines into that
+# Each copy sees TESSERA_ISA_NAMESPACE (scalar, avx2, avxvnni, avx512, amx) and puts all that it defines into that
 # namespace; isa/sets.cpp picks one at run time. Such a source includes no header that has inline code outside that
 # namespace: the linker keeps one copy of a shared inline function, and it could be the AVX-512 one.
 #
 # A set that is derived from another one (TESSERA_ISA_BASE_<set>) adds a few instructions to it. It has its own copy of
 # the sources of DERIVED only, and shares all other code of its base.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
-  set(isas_default scalar avx2 avxvnni avx512)
+  set(isas_default scalar avx2 avxvnni avx512 amx)
 else()
   set(isas_default scalar)
 endif()
@@ -24,6 +24,12 @@ set(TESSERA_ISA_FLAGS_avx512 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt -mavx512f
   -mavx512vl -mavx512vnni -mprefer-vector-width=512
   # GCC 12 warns of the deliberately undefined operands inside its own intrinsics (GCC bug 105593).
   -Wno-uninitialized -Wno-maybe-uninitialized)
+
+# The tile unit's instructions are written in assembly. amxmodel has them in software, for tests on other processors.
+foreach(isa amx amxmodel)
+  set(TESSERA_ISA_FLAGS_${isa} ${TESSERA_ISA_FLAGS_avx512} -DTESSERA_ISA_TILES=1)
+  set(TESSERA_ISA_BASE_${isa} avx512)
+endforeach()
 
 # tessera_isa_sets(TARGET): its sources may read isa/sets.def.
 function(tessera_isa_sets target)

@@ -13,6 +13,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 #include "tessera/base/cgroup.h"
@@ -214,6 +216,19 @@ bool runs_avxvnni_code(const CpuFeatures& features) { return runs_avx2_code(feat
 bool runs_avx512_code(const CpuFeatures& features) {
   return runs_avx2_code(features) && features.avx512f && features.avx512bw && features.avx512dq && features.avx512vl &&
          features.avx512_vnni;
+}
+
+bool runs_amx_code(const CpuFeatures& features) {
+  return runs_avx512_code(features) && features.amx_tile && features.amx_int8;
+}
+
+bool permit_tile_registers() {
+#if defined(__x86_64__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
 }
 
 std::string to_string(const CpuFeatures& features) {

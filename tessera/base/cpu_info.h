@@ -33,6 +33,10 @@ CpuFeatures cpu_features();
 bool runs_avx2_code(const CpuFeatures& features);
 bool runs_avxvnni_code(const CpuFeatures& features);
 bool runs_avx512_code(const CpuFeatures& features);
+bool runs_amx_code(const CpuFeatures& features);
+
+/// Asks the system to let all threads of this process use the tile registers of AMX. Returns whether they may.
+bool permit_tile_registers();
 
 /// "ssse3 sse4_1 avx2 ...": feature names as in /proc/cpuinfo.
 std::string to_string(const CpuFeatures& features);

@@ -16,6 +16,7 @@ struct InstructionSet {
 };
 
 bool runs_scalar_code(const CpuFeatures& /*cpu*/) { return true; }
+[[maybe_unused]] bool may_run_amx_code(const CpuFeatures& cpu) { return runs_amx_code(cpu) && permit_tile_registers(); }
 
 constexpr InstructionSet kSets[] = {
 #define TESSERA_INSTRUCTION_SET(name, base, usable) {#name, usable},

@@ -35,6 +35,36 @@ TEST(CpuInfo, FeaturesPrintTheirNames) {
   EXPECT_EQ(to_string(CpuFeatures{.avx2 = true, .amx_bf16 = true}), "avx2 amx_bf16");
 }
 
+TEST(CpuInfo, TileCodeNeedsAvx512AndTilesOfBytes) {
+  const CpuFeatures avx512{.popcnt = true,
+                           .avx2 = true,
+                           .fma = true,
+                           .f16c = true,
+                           .bmi1 = true,
+                           .bmi2 = true,
+                           .avx512f = true,
+                           .avx512bw = true,
+                           .avx512dq = true,
+                           .avx512vl = true,
+                           .avx512_vnni = true};
+  ASSERT_TRUE(runs_avx512_code(avx512));
+  EXPECT_FALSE(runs_amx_code(avx512));
+  CpuFeatures amx = avx512;
+  amx.amx_tile = amx.amx_int8 = true;
+  EXPECT_TRUE(runs_amx_code(amx));
+  CpuFeatures floats_only = amx, no_vnni = amx;
+  floats_only.amx_int8 = false;
+  no_vnni.avx512_vnni = false;
+  EXPECT_FALSE(runs_amx_code(floats_only));
+  EXPECT_FALSE(runs_amx_code(no_vnni));
+}
+
+TEST(CpuInfo, OnlyProcessorsWithTilesPermitThem) {
+  if (permit_tile_registers()) {
+    EXPECT_TRUE(cpu_features().amx_tile);
+  }
+}
+
 TEST(CpuInfo, BrandIsThatOfTheKernel) {
   const std::string brand = cpu_brand();
   EXPECT_FALSE(brand.empty());

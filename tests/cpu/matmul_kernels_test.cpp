@@ -536,16 +536,23 @@ TEST_P(MatmulKernels, ZerosAndVanishingActivationsGiveZero) {
 TEST(MatmulKernelsAcrossIsas, VectorSetsAgreeBitForBit) {
   const auto sets = testing::vector_kernels();
   if (sets.empty()) GTEST_SKIP() << "fewer than two vector instruction sets here";
+  struct Size {
+    int64_t k, n_rows, n_tokens, max_group;
+  };
+  // Full and partial tiles of 6 and 16 tokens, several column slices and chunks of tokens.
+  constexpr Size kSizes[] = {{1280, 53, 14, 128}, {1280, 21, 35, 32}, {256, 20, 530, 128}};
   Rng rng(12);
-  const int64_t k = 1280, n_rows = 53, n_tokens = 14;
-  const auto x = testing::random_floats(rng, k * n_tokens, 2.0f);
-  for (const DTypeInfo& info : all_dtypes()) {
-    if (sets[0]->panel_formats[static_cast<int>(info.dtype)] == nullptr) continue;
-    FileRows w = FileRows::random({sets[0], info.dtype}, n_rows, k, rng);
-    const auto want = multiply(w.c, w.packed(), n_rows, k, x, n_tokens);
-    for (const Kernels* kernels : sets) {
-      w.c.kernels = kernels;
-      EXPECT_TRUE(testing::same_bits(multiply(w.c, w.packed(), n_rows, k, x, n_tokens), want)) << w.c.name();
+  for (const auto& [k, n_rows, n_tokens, max_group] : kSizes) {
+    const auto x = testing::random_floats(rng, k * n_tokens, 2.0f);
+    for (const DTypeInfo& info : all_dtypes()) {
+      if (sets[0]->panel_formats[static_cast<int>(info.dtype)] == nullptr) continue;
+      FileRows w = FileRows::random({sets[0], info.dtype}, n_rows, k, rng);
+      const auto want = multiply(w.c, w.packed(), n_rows, k, x, n_tokens, max_group);
+      for (const Kernels* kernels : sets) {
+        w.c.kernels = kernels;
+        EXPECT_TRUE(testing::same_bits(multiply(w.c, w.packed(), n_rows, k, x, n_tokens, max_group), want))
+            << w.c.name() << " " << n_tokens;
+      }
     }
   }
 }

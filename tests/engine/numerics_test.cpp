@@ -24,7 +24,8 @@ struct Expected {
 constexpr Expected kExpected[] = {{"scalar", 2848745125141837966},
                                   {"avx2", 16085305644683350309u},
                                   {"avxvnni", 16085305644683350309u},
-                                  {"avx512", 16085305644683350309u}};
+                                  {"avx512", 16085305644683350309u},
+                                  {"amx", 16085305644683350309u}};
 
 TEST(Numerics, ARevisionHasTheSameBits) {
   if (std::string_view(::gnu_get_libc_version()) != "2.36") GTEST_SKIP() << "hashes are of glibc 2.36";

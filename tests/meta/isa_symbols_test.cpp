@@ -26,7 +26,7 @@ class IsaObjects : public ::testing::TestWithParam<std::pair<const char*, const 
 INSTANTIATE_TEST_SUITE_P(Isa, IsaObjects,
                          ::testing::Values(std::pair{"cpu", "avx2"}, std::pair{"quant", "avx2"},
                                            std::pair{"cpu", "avxvnni"}, std::pair{"cpu", "avx512"},
-                                           std::pair{"quant", "avx512"}));
+                                           std::pair{"cpu", "amx"}, std::pair{"quant", "avx512"}));
 
 TEST_P(IsaObjects, DefineNothingOutsideTheirNamespace) {
 #ifdef TESSERA_SANITIZED

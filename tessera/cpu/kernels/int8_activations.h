@@ -1,6 +1,6 @@
 // The layout of activations for the int8 kernels. Used by matmul_int8.h.
 //
-// Tokens are stored in tiles of kInt8Tokens (the last tile has the remaining tokens). A tile of T tokens consists of
+// Tokens are stored in tiles of kTokenTile (the last tile has the remaining tokens). A tile of T tokens consists of
 // its groups. A group is T float scales, then for each 32-column block T words of each of its sums (BlockSums) and
 // eight times T x 4 codes.
 //
@@ -188,8 +188,8 @@ void quantize_activations(const float* x, size_t x_stride, const ActivationShape
   for (int64_t t = begin; t < end; ++t) {
     const auto* token =
         reinterpret_cast<const float*>(reinterpret_cast<const uint8_t*>(x) + static_cast<size_t>(t) * x_stride);
-    const int64_t first = t / kInt8Tokens * kInt8Tokens;
-    const int64_t n_tile = shape.n_tokens - first < kInt8Tokens ? shape.n_tokens - first : kInt8Tokens;
+    const int64_t first = t / kTokenTile * kTokenTile;
+    const int64_t n_tile = shape.n_tokens - first < kTokenTile ? shape.n_tokens - first : kTokenTile;
     quantize_token<kSums>(token, shape.k, group, n_tile, t - first,
                           static_cast<uint8_t*>(packed) + static_cast<size_t>(first) * token_bytes);
   }

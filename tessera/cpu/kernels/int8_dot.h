@@ -17,6 +17,7 @@
 //                  whether unpacked codes are multiplied by integer scales, which makes them larger
 //   kInt8Tokens, kInt8Panels
 //                  the largest tile that fits in the registers (matmul_int8.h)
+//   kTokenTile     the tokens that are packed together: kInt8Tokens, or 16 with a tile unit (matmul_tiles.h)
 //   kInt8Unroll    unroll factor of its loop over a block's four vector pairs
 //
 // Operations for unpacking formats; n, bit and byte are the same for all lanes:
@@ -69,3 +70,15 @@ struct Int32Start {
 #else
 #include "tessera/cpu/kernels/int8_dot_scalar.h"
 #endif
+
+namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
+
+#if defined(TESSERA_ISA_TILES)
+inline constexpr bool kHasTileUnit = true;
+inline constexpr int kTokenTile = 16;
+#else
+inline constexpr bool kHasTileUnit = false;
+inline constexpr int kTokenTile = kInt8Tokens;
+#endif
+
+}  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -34,6 +34,9 @@
 #include "tessera/cpu/kernels/int8_activations.h"
 #include "tessera/cpu/kernels/int8_dot.h"
 #include "tessera/cpu/kernels/table.h"
+#if defined(TESSERA_ISA_TILES)
+#include "tessera/cpu/kernels/matmul_tiles.h"
+#endif
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
@@ -443,9 +446,24 @@ struct Int8Matmul {
                      .end = end,
                      .out_stride = out_stride};
     const auto* w = static_cast<const uint8_t*>(panels);
-    if (end - begin >= kUnpackTiles * kInt8Tokens) {
+    if (has_many_tokens(end - begin)) {
+#if defined(TESSERA_ISA_TILES)
+      return TileMatmul<Block, UnpackedBlock<Block, false>, kSums>({.panels = w,
+                                                                    .panel_bytes = panel_bytes(shape.k),
+                                                                    .n_rows = n_rows,
+                                                                    .k = shape.k,
+                                                                    .group = job.group,
+                                                                    .packed = job.packed,
+                                                                    .n_tokens = job.n_tokens,
+                                                                    .begin = begin,
+                                                                    .end = end,
+                                                                    .out = out,
+                                                                    .out_stride = out_stride})
+          .run();
+#else
       multiply_unpacked_panels<kInt8Panels>(job, w, n_rows, out);
       if constexpr (kInt8Panels > 1) multiply_unpacked_panels<1>(job, w, n_rows, out);
+#endif
     } else {
       multiply_streamed_panels(job, w, n_rows, out);
     }
@@ -458,6 +476,12 @@ struct Int8Matmul {
   // The number of tiles from which unpacking first is faster. Unpacking a block costs about as much as it saves in two
   // tiles, unless every tile would have to unpack anyway.
   static constexpr int64_t kUnpackTiles = Block::kTilesUnpack ? 3 : 2;
+
+  /// Whether a call with these tokens unpacks blocks before it multiplies. A tile unit takes all that is more than a
+  /// tile of registers.
+  static bool has_many_tokens(int64_t n_tokens) {
+    return kHasTileUnit ? n_tokens > kInt8Tokens : n_tokens >= kUnpackTiles * kInt8Tokens;
+  }
 
   /// Column i of a row of a block.
   static float value_of(const UnpackedBlock<Block, false>& unpacked, int row, int i) {
@@ -473,7 +497,7 @@ struct Int8Matmul {
     int64_t n_tokens, begin, end;
     size_t out_stride;
 
-    int64_t tile_tokens(int64_t t) const { return n_tokens - t < kInt8Tokens ? n_tokens - t : kInt8Tokens; }
+    int64_t tile_tokens(int64_t t) const { return n_tokens - t < kTokenTile ? n_tokens - t : kTokenTile; }
     /// The tile of tokens from t on and n_columns columns from `column` on (a multiple of the group).
     Int8Tile tile(int64_t t, int64_t column, int64_t n_columns, const uint8_t* blocks, size_t panel_stride,
                   float* tile_out, size_t tile_out_stride) const {
@@ -482,7 +506,7 @@ struct Int8Matmul {
       return {.blocks = blocks,
               .panel_stride = panel_stride,
               .activations = packed + static_cast<size_t>(t) * token_bytes + before,
-              .next_activations = kInt8Tokens * token_bytes,
+              .next_activations = kTokenTile * token_bytes,
               .n_groups = n_columns / group,
               .group_blocks = group / kBlockColumns,
               .out = tile_out,
@@ -560,7 +584,7 @@ constexpr PanelFormat int8_panel_format() {
           .dequantize_panel = Matmul::dequantize_panel,
           .activation_bytes = activation_bytes<Matmul::kSums>,
           .pack_activations = quantize_activations<Matmul::kSums>,
-          .token_tile = kInt8Tokens,
+          .token_tile = kTokenTile,
           .default_group = kDefaultGroup<Block>,
           .multiply = Matmul::multiply};
 }

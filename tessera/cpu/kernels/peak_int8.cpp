@@ -2,10 +2,35 @@
 #include "tessera/cpu/kernels/hints.h"
 #include "tessera/cpu/kernels/int8_dot.h"
 #include "tessera/cpu/kernels/table.h"
+#if defined(TESSERA_ISA_TILES)
+#include "tessera/cpu/kernels/tile_unit.h"
+#endif
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-#if defined(TESSERA_ISA_avx512) || defined(TESSERA_ISA_avxvnni)
+#if defined(TESSERA_ISA_TILES)
+
+/// n rounds of products of full tiles in registers.
+int64_t peak_int8(int64_t n) {
+  constexpr int kSums = 4, kA = 4, kB = 5;
+#if defined(TESSERA_ISA_amxmodel)
+  constexpr int64_t kMost = 4096;  // software takes some ten thousand times as long
+  n = n < kMost ? n : kMost;
+#endif
+  TileConfig config;
+  for (int tile = 0; tile <= kB; ++tile) config.set(tile, 16, 64);
+  TileUnit::configure(config);  // with all tiles 0
+  for (int64_t round = 0; round < n; ++round) {
+    TileUnit::add_signed<0, kA, kB>();
+    TileUnit::add_signed<1, kA, kB>();
+    TileUnit::add_signed<2, kA, kB>();
+    TileUnit::add_signed<3, kA, kB>();
+  }
+  TileUnit::release();
+  return n * kSums * 16 * 16 * 64;
+}
+
+#elif defined(TESSERA_ISA_avx512) || defined(TESSERA_ISA_avxvnni)
 
 #if defined(TESSERA_ISA_avx512)
 #define TESSERA_DOT(sum) "vpdpbusd %%zmm12, %%zmm13, %%zmm" #sum "\n"

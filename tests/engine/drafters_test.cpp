@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/engine/speculative/match_drafter.h"
+#include "tessera/engine/speculative/speculation.h"
 #include "tessera/engine/speculative/speculator.h"
 #include "tests/support/testing.h"
 
@@ -150,6 +151,36 @@ TEST(MatchDrafter, EarlierTextsCountForSuffixes) {
   EXPECT_EQ(guess(ngram, 100), "");
   others.append(tokens_of(" dog"));  // it grows
   EXPECT_EQ(guess(suffix, 100).substr(0, 4), " dog");
+}
+
+TEST(Speculation, KindsHaveNamesAndDrafters) {
+  constexpr std::pair<DraftKind, std::string_view> kKinds[] = {
+      {DraftKind::ngram, "ngram"}, {DraftKind::suffix, "suffix"}, {DraftKind::model, "draft"}};
+  for (const auto& [kind, name] : kKinds) {
+    EXPECT_EQ(name_of(kind), name);
+    EXPECT_EQ(draft_kind_from_name(name), kind);
+  }
+  EXPECT_EQ(draft_kind_from_name("none"), std::nullopt);
+  TextIndex others(1000);
+  others.append(tokens_of("the quick brown fox"));
+  others.end_text();
+  const auto no_time = [](int64_t) { return 0.0; };
+  const auto n_guesses = [&](DraftKind kind) {
+    const auto speculator = create_speculator({.kinds = {kind}, .adapts = false}, 256, {}, &others).value();
+    speculator->begin(tokens_of("A quick"));
+    return speculator->draft({.n_most = 100, .ms_with = no_time}, nullptr).value().size();
+  };
+  EXPECT_EQ(n_guesses(DraftKind::suffix), std::string_view(" brown fox").size());  // copies from other texts
+  EXPECT_EQ(n_guesses(DraftKind::ngram), 0u);
+  EXPECT_FALSE(create_speculator({.kinds = {DraftKind::model}}, 256, {}).has_value());
+}
+
+TEST(StepTimes, AFurtherTokenAddsItsMeasuredShare) {
+  StepTimes times;
+  times.learn(1, 10);
+  times.learn(2, 15);
+  EXPECT_DOUBLE_EQ(times.ms(2), 15);
+  EXPECT_DOUBLE_EQ(times.ms(3), 20);  // of the same class
 }
 
 TEST(StepTimes, WideStepsCostTheirMeasuredShare) {

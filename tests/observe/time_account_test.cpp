@@ -7,6 +7,7 @@
 
 #include "tests/support/engine_support.h"
 #include "tests/support/fake_device.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -90,6 +91,38 @@ TEST(TimeAccount, QuantizedWeightsAreBoundByIntegersUnlessActivationsAreFloats) 
   const WorkPart floats = part_of(account_of(model, peaks, 1, ActivationPrecision::float32), "products q8_0");
   EXPECT_EQ(floats.bound, "f32");
   EXPECT_NEAR(floats.bound_us, products.bound_us / 2, 1e-6 * products.macs);
+}
+
+// A token uses two of the four experts, and five tokens may use all of them. The second of the two layers computes only
+// the last token.
+TEST(TimeAccount, ExpertsCountAsFarAsTheyAreUsed) {
+  ASSERT_OK_AND_ASSIGN(const auto engine, testing::load_engine(testing::arch_model("qwen3moe-moe")));
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 64}));
+  double expert_bytes = 0;
+  for (const ModelFiles::Tensor& tensor : engine->files().tensors())
+    if (tensor.info.name.ends_with("_exps.weight")) expert_bytes += static_cast<double>(tensor.info.n_bytes);
+  ASSERT_GT(expert_bytes, 0);
+  const std::vector<int32_t> ids = testing::token_ids(*engine, 5);
+  const auto product_bytes = [&](size_t n_tokens) {
+    TimeAccountant accountant({{}}, ActivationPrecision::automatic);
+    EXPECT_OK(session->clear());
+    session->observe_steps([&](const StepView& step) { accountant.add(step, 0); });
+    EXPECT_OK(session->decode(Batch::prompt(std::span(ids).first(n_tokens), 0, 0)));
+    session->observe_steps({});
+    double bytes = 0;
+    for (const WorkPart& part : accountant.account(1e9).parts)
+      if (part.name.starts_with("products")) bytes += part.bytes;
+    return bytes;
+  };
+  EXPECT_DOUBLE_EQ(product_bytes(5) - product_bytes(1), expert_bytes / 2 / 2);
+}
+
+TEST(TimeAccount, RecurrentLayersAreBoundByTheirMultiplyAdds) {
+  const DevicePeaks peaks{.int8_gmacs = 1, .f32_gmacs = 2, .read_gbps = 1e6};
+  const WorkPart scans = part_of(account_of(testing::arch_model("mamba-dense"), peaks, 1), "recurrent layers");
+  EXPECT_GT(scans.macs, 0);
+  EXPECT_EQ(scans.bound, "f32");
+  EXPECT_NEAR(scans.bound_us, scans.macs * 1e-3 / 2, 1e-6 * scans.macs);
 }
 
 TEST(TimeAccount, SlowMemoryBoundsTheProducts) {

@@ -198,7 +198,7 @@ class TileMatmul {
   using Product = TileProduct<Unpacked, kSums>;
   using Columns = typename Product::Columns;
 
-  static constexpr int64_t kChunkTokens = 512;   // whose sums stay in the L2 cache: 32 KB
+  static constexpr int64_t kChunkTokens = 512;    // whose sums stay in the L2 cache: 32 KB
   static constexpr int64_t kUnpackColumns = 512;  // whose unpacked columns stay in the L1 cache: 9 KB
   static constexpr int kTiles = kChunkTokens / kTokenTile;
 
@@ -230,8 +230,7 @@ class TileMatmul {
         use_shapes_of(n);
         const uint8_t* activations =
             task_.packed + static_cast<size_t>(token) * token_bytes + static_cast<size_t>(n) * before;
-        Product(columns, activations, n, n_columns / task_.group, task_.group / kBlockColumns, sums_)
-            .add_to(total);
+        Product(columns, activations, n, n_columns / task_.group, task_.group / kBlockColumns, sums_).add_to(total);
       }
     }
     const int64_t left = task_.n_rows - row;

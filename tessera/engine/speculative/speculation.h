@@ -34,7 +34,7 @@ struct SpeculationOptions {
 
   bool is_on() const { return !kinds.empty(); }
   bool uses_model() const;
-  /// Adds what speculation needs to the options of a session: rows of logits, and checkpoints of recurrent states.
+  /// Extends the options of a session for guesses: more rows of logits, and checkpoints of recurrent states.
   void extend(SessionOptions& session) const;
 };
 

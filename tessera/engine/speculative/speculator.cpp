@@ -6,8 +6,8 @@ namespace tessera {
 
 namespace {
 
-constexpr double kLeastGain = 1.03;     // below it a draft is not worth the risk of a wrong estimate
-constexpr int64_t kLeastPatience = 16;  // tokens before a drafter that did not pay is tried again
+constexpr double kLeastGain = 1.03;     // in tokens per time: estimates have errors
+constexpr int64_t kLeastPatience = 16;  // tokens until a drafter that did not pay gets another try
 constexpr int64_t kMostPatience = 1024;
 
 // The numbers of guesses that a step may verify. Each number has a graph, which takes time to prepare, and with these

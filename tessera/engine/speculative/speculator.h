@@ -62,7 +62,7 @@ class Speculator {
   struct Party {
     std::unique_ptr<Drafter> drafter;
     Acceptance acceptance;
-    int64_t n_idle = 0;      // tokens since the last guess of a drafter that takes time
+    int64_t n_idle = 0;      // tokens without a guess, of a drafter whose guesses take time
     int64_t n_patience = 0;  // tokens to wait before it is tried again
   };
   struct Choice {

@@ -12,7 +12,7 @@ namespace {
 constexpr double kShare = 0.2;         // of a new measurement in an estimate
 constexpr double kMostOutlier = 2;     // times the estimate
 constexpr double kFirstSlope = 0.05;   // a guess
-constexpr double kMostSlope = 1;       // tokens together do not take longer than one by one
+constexpr double kMostSlope = 1;       // a further token costs at most as much as the first
 constexpr double kForgetting = 0.998;  // of slopes, per step that could have been wider
 
 }  // namespace

@@ -35,7 +35,7 @@ class TextIndex {
   static constexpr int32_t kEnd = -1;
 
   struct Match {
-    int64_t end = 0;     // the place after the match: what follows there is the guess
+    int64_t end = 0;     // of the match: the guess is the text from there on
     int64_t length = 0;  // tokens that are the same, up to kMostMatch
   };
   /// Appends places after which a token of the same text follows and before which the last tokens are those of the

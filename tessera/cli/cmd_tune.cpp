@@ -42,10 +42,12 @@ class TuneCommand final : public Command {
 
   Result<> run(Context& process) override {
     TESSERA_ASSIGN(const std::string identity, model_identity(model_.options.path));
-    TESSERA_TRY(TuningFile::read(path_));  // a broken file is reported before the measurements
+    TESSERA_TRY(TuningFile::require_usable(path_, process.interrupt));  // before the measurements
     if (forgets_) return forget(identity, process);
     TESSERA_ASSIGN(LoadedModel model, load(process));
-    Tuner tuner(model, context_.session, goal_, process.interrupt);
+    SessionOptions session = context_.session;
+    session.adapters = model.adapters;
+    Tuner tuner(model, session, goal_, process.interrupt);
     TESSERA_TRY(print(line("setting", "choice", fmt::format("time of {} + {} tokens", goal_.n_prompt, goal_.n_gen))));
     TESSERA_ASSIGN(Tuning tuning, tuner.run([](const TuneChoice& choice) {
       return print(line(choice.setting, choice.chosen, fmt::format("{}", fmt::join(choice.trials, ", "))));

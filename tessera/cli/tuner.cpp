@@ -213,20 +213,22 @@ Result<TuneChoice> Tuner::choose_guesses(double seconds, std::vector<DraftKind>&
 Result<Tuning> Tuner::run(const Report& report) {
   const auto total = static_cast<double>(goal_.seconds);
   TESSERA_TRY(calibrate());
-  const auto of_request = [&](std::string_view setting, const std::vector<Candidate>& candidates,
-                              double share) -> Result<> {
-    const double runs = static_cast<double>(candidates.size()) * 4;  // at least three rounds and a warm-up
-    TESSERA_ASSIGN(const TuneChoice choice, choose(setting, candidates, load_for(total * share / runs), total * share));
-    return report(choice);
-  };
-  TESSERA_TRY(of_request("threads", thread_candidates(), kThreadsShare));
+  // Both of the first two settings measure the same part of the request, so that their times compare: at least three
+  // rounds and a warm-up of each value.
+  const std::vector<Candidate> threads = thread_candidates();
+  constexpr double kRuns = 4, kPlacements = 3;
+  const observe::BenchLoad load = load_for(
+      total * std::min(kThreadsShare / static_cast<double>(threads.size()), kPlacementShare / kPlacements) / kRuns);
+  TESSERA_ASSIGN(const TuneChoice n_threads, choose("threads", threads, load, total * kThreadsShare));
+  TESSERA_TRY(report(n_threads));
   TESSERA_ASSIGN(const std::vector<Candidate> placements, placement_candidates());
-  TESSERA_TRY(of_request("placement", placements, kPlacementShare));
+  TESSERA_ASSIGN(const TuneChoice placement, choose("placement", placements, load, total * kPlacementShare));
+  TESSERA_TRY(report(placement));
 
   const double ubatch_seconds = total * kUbatchShare;
-  constexpr double kRuns = 12;  // of about six sizes, with a warm-up
-  const auto n_prompt = static_cast<int64_t>(
-      std::min(ubatch_seconds / kRuns / std::max(prefill_token_seconds_, 1e-9), static_cast<double>(goal_.n_prompt)));
+  constexpr double kUbatchRuns = 12;  // of about six sizes, with a warm-up
+  const auto n_prompt = static_cast<int64_t>(std::min(
+      ubatch_seconds / kUbatchRuns / std::max(prefill_token_seconds_, 1e-9), static_cast<double>(goal_.n_prompt)));
   const std::vector<Candidate> sizes = ubatch_candidates(n_prompt);
   TESSERA_ASSIGN(const TuneChoice ubatch,
                  choose("micro-batch", sizes, {.n_prompt = std::max<int64_t>(n_prompt, 1)}, ubatch_seconds));

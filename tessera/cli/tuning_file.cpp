@@ -6,7 +6,6 @@
 
 #include "tessera/base/file.h"
 #include "tessera/cli/state_file.h"
-#include "tessera/hub/file_lock.h"
 #include "tessera/json/reader.h"
 
 namespace tessera::cli {
@@ -108,10 +107,20 @@ Result<> TuningFile::write(const std::string& path) const {
   return file.commit();
 }
 
+Result<hub::FileLock> TuningFile::lock(const std::string& path, const CancelToken& cancel) {
+  const auto clock = hub::create_system_clock();
+  return hub::FileLock::acquire(path + ".lock", *clock, cancel, {});
+}
+
+Result<> TuningFile::require_usable(const std::string& path, const CancelToken& cancel) {
+  TESSERA_TRY(lock(path, cancel));
+  TESSERA_TRY(read(path));
+  return {};
+}
+
 Result<> TuningFile::keep(const std::string& path, std::string_view machine, std::string_view model,
                           const Tuning& tuning, const CancelToken& cancel) {
-  const auto clock = hub::create_system_clock();
-  TESSERA_ASSIGN(const auto lock, hub::FileLock::acquire(path + ".lock", *clock, cancel, {}));
+  TESSERA_ASSIGN(const hub::FileLock locked, lock(path, cancel));
   TESSERA_ASSIGN(TuningFile file, read(path));
   if (file.tunings_.size() >= kMaxTunings && file.find(machine, model) == nullptr)
     return fail(ErrorCode::limit, "{}: {} tunings, and no more are possible", path, kMaxTunings);
@@ -121,8 +130,7 @@ Result<> TuningFile::keep(const std::string& path, std::string_view machine, std
 
 Result<bool> TuningFile::remove(const std::string& path, std::string_view machine, std::string_view model,
                                 const CancelToken& cancel) {
-  const auto clock = hub::create_system_clock();
-  TESSERA_ASSIGN(const auto lock, hub::FileLock::acquire(path + ".lock", *clock, cancel, {}));
+  TESSERA_ASSIGN(const hub::FileLock locked, lock(path, cancel));
   TESSERA_ASSIGN(TuningFile file, read(path));
   if (file.tunings_.erase(Key(machine, model)) == 0) return false;
   TESSERA_TRY(file.write(path));

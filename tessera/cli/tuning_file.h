@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tessera/cli/tuning.h"
+#include "tessera/hub/file_lock.h"
 
 namespace tessera::cli {
 
@@ -17,6 +18,9 @@ class TuningFile {
 
   /// Reads a file, which need not exist. Errors: io; format, limit (the contents).
   static Result<TuningFile> read(const std::string& path);
+
+  /// Checks that keep() can read and write the file. Errors: those of keep().
+  static Result<> require_usable(const std::string& path, const CancelToken& cancel);
 
   /// Returns the tuning of a model on a machine; null: none.
   const Tuning* find(std::string_view machine, std::string_view model) const;
@@ -31,6 +35,8 @@ class TuningFile {
 
  private:
   using Key = std::pair<std::string, std::string>;  // machine, model
+
+  static Result<hub::FileLock> lock(const std::string& path, const CancelToken& cancel);
 
   Result<> write(const std::string& path) const;
 

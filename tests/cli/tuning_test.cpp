@@ -161,6 +161,14 @@ TEST(Tuning, BrokenFileIsAWarningForRunAndAnErrorForTune) {
   EXPECT_EQ(testing::read_all(state.file()), "{\"tunings\": 5}");
 }
 
+TEST(Tuning, AFolderThatCannotBeWrittenIsAnErrorBeforeTheMeasurements) {
+  const std::string file = testing::write_temporary("no-folder", "");
+  const ProgramOutput output = run_program({"tune", "-m", story_model()}, "", {"XDG_STATE_HOME=" + file});
+  EXPECT_EQ(output.status, 1);
+  EXPECT_EQ(output.out, "");
+  EXPECT_NE(output.err.find("cannot create its folder"), std::string::npos) << output.err;
+}
+
 TEST(Tuning, NeedsAFolder) {
   const ProgramOutput output = run_program({"tune", "-m", story_model()}, "", {"XDG_STATE_HOME=", "HOME="});
   EXPECT_EQ(output.status, 2);

@@ -46,7 +46,8 @@ TEST_F(SessionBenchTest, RepetitionsComputeTheLoadAfterTheSameDepth) {
 }
 
 TEST_F(SessionBenchTest, APhaseWithoutTokensIsNotExplained) {
-  for (const auto& [load, name] : {std::pair(BenchLoad{.n_prompt = 64}, "prefill"), {BenchLoad{.n_gen = 64}, "decode"}}) {
+  for (const auto& [load, name] :
+       {std::pair(BenchLoad{.n_prompt = 64}, "prefill"), {BenchLoad{.n_gen = 64}, "decode"}}) {
     open(load);
     SessionBench bench(*session_, load, kNoCancel);
     ASSERT_OK_AND_ASSIGN(const auto phases, bench.explain({{}}));

@@ -4,6 +4,7 @@
 #   gpu_check.sh vulkan [FILTER]     there: runs the Vulkan tests (FILTER: of GoogleTest)
 #   gpu_check.sh cuda [FILTER]       there: runs the CUDA tests
 #   gpu_check.sh bench [DEVICE...]   there: compares the speed with llama.cpp's (default: cuda:0 vulkan:0)
+#   gpu_check.sh amx                 there, where the CPU has AMX: tests its kernels, and compares them with AVX-512
 #   gpu_check.sh run COMMAND         there: runs a shell command in the folder of the 1B models with our programs
 # `pack` needs build/release and what .gpu/ holds already (git ignores that folder): peer.tar.xz with llama.cpp's
 # libraries and bench/gpu_peer, make_model.py and gguf_lite.py, and llama-spm.gguf. The other machine needs python3 with
@@ -36,7 +37,7 @@ pack() {
   # shellcheck disable=SC2064
   trap "rm -rf '$stage'" EXIT
   mkdir -p .gpu "$stage/bin" "$stage/lib/std" "$stage/lib/x11" "$stage/deb"
-  for program in "$build"/bin/tessera "$build"/tests/test_vulkan_fast "$build"/tests/test_cuda_fast; do
+  for program in "$build"/bin/tessera "$build"/tests/test_{vulkan,cuda,cpu}_fast; do
     if [ ! -x "$program" ]; then
       echo "missing, not packed: $program" >&2
       continue
@@ -342,8 +343,29 @@ bench() {
   table | tee "$out/table.txt"
 }
 
+# amx: products of this CPU's tile unit, beside those of AVX-512 on the same CPU.
+amx() {
+  local round format isa
+  grep -qw amx_int8 /proc/cpuinfo || fail "this CPU has no AMX"
+  run_tests cpu '*amx_*:MatmulKernelsAcrossIsas.*'
+  make_models
+  for ((round = 0; round < ${ROUNDS:-2}; ++round)); do
+    for format in q8_0 q4_k_m; do
+      for isa in avx512 amx; do
+        echo "round $round, $format, $isa:"
+        TESSERA_ISA=$isa ours timeout -k 5 "${RUN_SECONDS:-60}" "$unpacked/bin/tessera" bench -q \
+          -m "$models/$format.gguf" -dev none -p 512 -n 32 -r "${REPEATS:-3}" --explain
+      done
+    done
+  done | tee "$out/amx.txt"
+}
+
 case "${1:-}" in
   pack) pack ;;
+  amx)
+    unpack
+    amx
+    ;;
   vulkan | cuda)
     unpack
     awk -v kind="$1" '/^device/ {shown = $2 ~ kind} shown && !/^(matrices|rows|kv cache) /' "$out/devices.txt"
@@ -361,7 +383,7 @@ case "${1:-}" in
     ours bash -c "PATH=$unpacked/bin:\$PATH; cd $models; $*"
     ;;
   *)
-    echo "usage: gpu_check.sh pack | vulkan [FILTER] | cuda [FILTER] | bench [DEVICE...] | run COMMAND" >&2
+    echo "usage: gpu_check.sh pack | vulkan [FILTER] | cuda [FILTER] | bench [DEVICE...] | amx | run COMMAND" >&2
     exit 2
     ;;
 esac

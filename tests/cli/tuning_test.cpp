@@ -57,7 +57,8 @@ json bench_row(const State& state, std::vector<std::string> flags) {
 
 TEST(Tune, MeasuresEverySettingAndKeepsTheChoice) {
   const State state("tune-keeps");
-  const ProgramOutput tuned = state.run({"tune", "-m", story_model(), "--seconds", "1", "-p", "96", "-n", "8"});
+  // Such a small request needs a few hundred milliseconds for all rounds. The time is enough for a busy machine too.
+  const ProgramOutput tuned = state.run({"tune", "-m", story_model(), "--seconds", "600", "-p", "96", "-n", "8"});
   ASSERT_EQ(tuned.status, 0) << tuned.err;
   for (const char* part : {"setting      choice     time of 96 + 8 tokens\n", "\nthreads      ", "\nplacement    ",
                            "\nmicro-batch  ", "\nguesses      ", "512: ", "64: ", "free: ", "a CPU each: "})
@@ -86,7 +87,7 @@ TEST(Tune, InterruptKeepsNothing) {
   const State state("tune-interrupted");
   const std::string out = (temporary_dir() / "tune.out").string();
   testing::Child child(
-      {"tune", "-m", story_model(), "--seconds", "3000"}, out,
+      {"tune", "-m", story_model(), "--seconds", "3000", "-p", "30000", "-n", "30000"}, out,
       {"/usr/bin/env", "XDG_STATE_HOME=" + std::filesystem::path(state.file()).parent_path().parent_path().string(),
        testing::program_path()});
   child.wait_for_output(10);  // the title: measurements have begun

@@ -18,7 +18,8 @@ Result<std::vector<DraftKind>> parse_kinds(std::string_view text) {
     const std::string_view name = text.substr(begin, text.find(',', begin) - begin);
     const auto kind = draft_kind_from_name(name);
     if (!kind)
-      return fail(ErrorCode::invalid_argument, "{} is not one of none, ngram, suffix, draft", text::quote_text(name));
+      return fail(ErrorCode::invalid_argument, "{} is not one of none, ngram, suffix, draft, mtp",
+                  text::quote_text(name));
     if (std::ranges::find(kinds, *kind) == kinds.end()) kinds.push_back(*kind);
     begin += name.size() + 1;
   }
@@ -31,7 +32,8 @@ void SpeculationArgs::add_to(FlagTable& table) {
   table.common(
       "--spec-type", "TYPES",
       "guess tokens and verify several in a step, which changes no token: ngram (copy what followed the last "
-      "tokens before), suffix (the longest such match), draft (by a draft model); several with commas",
+      "tokens before), suffix (the longest such match), draft (by a draft model), mtp (by the model's own prediction "
+      "head); several with commas",
       [this](std::string_view text) -> Result<> {
         TESSERA_ASSIGN(options.kinds, parse_kinds(text));
         is_given = true;
@@ -47,9 +49,9 @@ void SpeculationArgs::add_to(FlagTable& table) {
 Result<> SpeculationArgs::apply(ModelOptions& model) const {
   model.speculation = options;
   model.draft_path = draft_path;
-  if (options.uses_model() && draft_path.empty())
+  if (options.uses(DraftKind::model) && draft_path.empty())
     return fail(ErrorCode::invalid_argument, "--spec-type draft: no draft model: give one with -md FILE");
-  if (!draft_path.empty() && !options.uses_model()) model.speculation.kinds.push_back(DraftKind::model);
+  if (!draft_path.empty() && !options.uses(DraftKind::model)) model.speculation.kinds.push_back(DraftKind::model);
   return {};
 }
 

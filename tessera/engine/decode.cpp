@@ -37,10 +37,18 @@ Result<> report_products(const PreparedGraph& prepared, const ProductObserver& o
 
 int64_t Session::row_width() const { return options_.embeddings ? model_->info().n_embd : model_->info().n_vocab; }
 
+// Elements of the hidden states of a micro-batch. Sizes are checked: a micro-batch and a row are bounded.
+int64_t Session::most_hidden() const {
+  if (options_.part == SessionPart::model) return 0;
+  const bool is_head = options_.part == SessionPart::head;
+  return (is_head ? std::min(options_.n_outputs, options_.n_ubatch) : options_.n_ubatch) * model_->info().n_embd;
+}
+
 std::span<const float> Session::row(int64_t i) const { return {rows_.data() + i * row_width(), to_size(row_width())}; }
 
 Result<> Session::decode(const Batch& batch, const CancelToken* cancel) {
   n_outputs_ = 0;
+  hidden_ = {};
   const std::span<const BatchToken> tokens = batch.tokens();
   if (batch.n_outputs() > options_.n_outputs)
     return fail(ErrorCode::invalid_argument, "{} wanted for {} tokens, the session has room for {}",
@@ -60,6 +68,15 @@ Result<> Session::decode(const Batch& batch, const CancelToken* cancel) {
   TESSERA_TRY(memory_->commit());
   n_outputs_ = batch.n_outputs();
   return {};
+}
+
+Result<> Session::decode_after(const Batch& batch, std::span<const float> hidden, const CancelToken* cancel) {
+  if (options_.part != SessionPart::head || batch.size() > options_.n_ubatch ||
+      std::ssize(hidden) != batch.size() * model_->info().n_embd)
+    return fail(ErrorCode::invalid_argument, "hidden states of {} elements for {} tokens of a head", hidden.size(),
+                batch.size());
+  given_hidden_ = hidden;
+  return decode(batch, cancel);
 }
 
 Result<> Session::require_tokens(std::span<const BatchToken> tokens) const {
@@ -124,6 +141,8 @@ Result<> Session::start(MicroBatch& part, size_t pipeline_slot, size_t n_pipelin
   TESSERA_ASSIGN(part.step, graphs_->decode_step(shape, n_pipeline_slots));
   TESSERA_TRY(memory_->reserve(part.tokens, reservation_));
   TESSERA_TRY(graphs_->set_inputs(*part.step, part.tokens, reservation_, pipeline_slot));
+  if (part.step->in.hidden.present())
+    TESSERA_TRY(set_input(*part.step->graph, part.step->in.hidden, given_hidden_, pipeline_slot));
   if (n_pipeline_slots == 1) return run_step(*part.step, part.n_outputs, cancel);
   return graphs_->executor().start(*part.step->graph, {.pipeline_slot = pipeline_slot, .cancel = cancel});
 }
@@ -132,11 +151,21 @@ Result<> Session::finish(const MicroBatch& part, size_t pipeline_slot) {
   TESSERA_TRY(graphs_->executor().wait(pipeline_slot));
   const PreparedGraph& graph = *part.step->graph;
   if (options_.observer) TESSERA_TRY(report_products(graph, options_.observer));
+  if (part.step->hidden.present()) TESSERA_TRY(take_hidden(part, pipeline_slot));
   if (part.n_outputs == 0) return {};
   const int64_t width = row_width();
   const Tensor& tensor = graph.tensor(part.step->rows.id(), pipeline_slot);
   const std::span<float> rows(rows_.data() + part.first_output * width, to_size(part.n_outputs * width));
   return tensor.buffer->get(tensor, 0, std::as_writable_bytes(rows));
+}
+
+Result<> Session::take_hidden(const MicroBatch& part, size_t pipeline_slot) {
+  const Tensor& tensor = part.step->graph->tensor(part.step->hidden.id(), pipeline_slot);
+  const std::span<float> hidden = std::span(hidden_rows_).first(to_size(tensor.shape().n_elements()));
+  TESSERA_TRY(tensor.buffer->get(tensor, 0, std::as_writable_bytes(hidden)));
+  hidden_ = hidden;
+  if (hidden_follower_) hidden_follower_(part.tokens, hidden);
+  return {};
 }
 
 Result<> Session::run_step(const PreparedStep& step, int64_t n_outputs, const CancelToken* cancel) {

@@ -115,6 +115,7 @@ Result<SessionOptions> embedding_session(const Engine& engine, TokenLists texts,
   if (texts.empty()) return fail(ErrorCode::invalid_argument, "no texts");
   SessionOptions options = given;
   options.embeddings = true;
+  options.part = SessionPart::model;
   const int64_t n_tokens = std::min(bound, std::max(longest, std::min(total, given.n_ubatch)));
   options.n_ctx = depends_on_context(model) ? bound : n_tokens;
   options.n_ubatch = model.embeds_causally() ? std::min(given.n_ubatch, n_tokens) : n_tokens;
@@ -127,6 +128,7 @@ SessionOptions embedding_session(const Engine& engine, const EmbeddingUse& use, 
   const ModelInfo& model = engine.model().info();
   SessionOptions options = given;
   options.embeddings = true;
+  options.part = SessionPart::model;
   options.n_checkpoints = options.n_cache_marks = 0;
   options.n_cache_tokens = 0;
   options.n_ctx = embedding_context(engine, given.n_ctx);

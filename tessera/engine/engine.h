@@ -31,6 +31,7 @@ struct EngineOptions {
   bool check_tensors = false;   // refuse weights that are not finite
   ThreadPoolOptions threads{};  // for packing
   RopeOverrides rope{};
+  bool has_head = false;  // load the model's prediction head too: see Model::head()
 };
 
 /// Called with the loaded share of the bytes, 0 to 1; returns false to stop.

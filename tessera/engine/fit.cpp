@@ -6,6 +6,7 @@
 
 #include "tessera/base/checked.h"
 #include "tessera/base/function_ref.h"
+#include "tessera/engine/speculative/prediction_head.h"
 
 namespace tessera {
 
@@ -190,10 +191,13 @@ class Fitter {
 Result<MemoryReport> plan_sessions(const Engine& engine, const SessionOptions& options, const FitOptions& fit) {
   TESSERA_ASSIGN(MemoryReport report, Session::plan(engine, options));
   report.add(fit.beside);
+  if (options.part == SessionPart::model_with_hidden) {
+    TESSERA_ASSIGN(const MemoryReport head, PredictionHead::plan(engine, options));
+    report.add(head.parts);
+  }
   if (!fit.embeddings) return report;
   TESSERA_ASSIGN(const MemoryReport second, Session::plan(engine, embedding_session(engine, *fit.embeddings, options)));
-  for (const MemoryPart& part : second.parts)
-    if (part.kind != MemoryPart::Kind::weights) report.parts.push_back(part);
+  report.add_session(second);
   return report;
 }
 

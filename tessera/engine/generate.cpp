@@ -175,7 +175,8 @@ Result<std::span<const int32_t>> Generator::guess(int64_t n_part, const CancelTo
   if (options_.speculator == nullptr || n_most < 1 || !may_go_back) return std::span<const int32_t>();
   const StepTimes& times = options_.speculator->times();
   const auto ms_with = [&](int64_t n) { return times.ms(n_part + n); };
-  return options_.speculator->draft({.n_most = n_most, .ms_with = ms_with}, cancel);
+  const auto last = position_ + static_cast<int32_t>(n_part) - 1;
+  return options_.speculator->draft({.n_most = n_most, .position = last, .ms_with = ms_with}, cancel);
 }
 
 Result<> Generator::decode_with_guesses(std::span<const int32_t> part, const CancelToken* cancel) {

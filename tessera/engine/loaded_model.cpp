@@ -30,6 +30,11 @@ Result<std::unique_ptr<Session>> create_embeddings(const LoadedModel& model, con
   return Session::create(model.engine, embedding_session(*model.engine, *model.fit.embeddings, first));
 }
 
+Result<std::unique_ptr<PredictionHead>> create_head(const LoadedModel& model, Session& session) {
+  if (session.options().part != SessionPart::model_with_hidden) return nullptr;
+  return PredictionHead::create(model.engine, session);
+}
+
 Result<> load_draft(LoadedModel& model, const SessionOptions& options, const LoadEvents& events) {
   if (model.draft_engine == nullptr) return {};
   TESSERA_TRY(model.draft_engine->load(events.progress));
@@ -42,9 +47,8 @@ Result<> load_draft(LoadedModel& model, const SessionOptions& options, const Loa
 MemoryReport LoadedModel::allocated_memory() const {
   MemoryReport report = session->allocated_memory();
   if (draft) report.add(draft->allocated_memory().parts);
-  if (!embeddings) return report;
-  for (const MemoryPart& part : embeddings->allocated_memory().parts)
-    if (part.kind != MemoryPart::Kind::weights) report.parts.push_back(part);
+  if (head) report.add(head->allocated_memory().parts);
+  if (embeddings) report.add_session(embeddings->allocated_memory());
   return report;
 }
 
@@ -52,7 +56,9 @@ Result<LoadedModel> open_model(std::shared_ptr<const Registry> registry, const M
   LoadedModel model{.registry = std::move(registry), .fit = options.fit};
   TESSERA_ASSIGN(auto files, options.bytes.empty() ? ModelFiles::open(options.path)
                                                    : ModelFiles::parse(options.bytes, options.path));
-  TESSERA_ASSIGN(model.engine, Engine::open(*model.registry, std::move(files), options.engine));
+  EngineOptions engine = options.engine;
+  engine.has_head = options.speculation.uses(DraftKind::head);
+  TESSERA_ASSIGN(model.engine, Engine::open(*model.registry, std::move(files), engine));
   for (const auto& [path, scale] : options.adapters.loras) {
     TESSERA_ASSIGN(auto adapter, Adapter::open_lora(*model.engine, path));
     model.adapters.push_back({std::move(adapter), scale});
@@ -106,9 +112,11 @@ Result<> load_session(LoadedModel& model, const SessionOptions& asked, const Loa
     tell(events.on_choice, fitted.choice);
     auto loaded = load_weights(model, events);
     auto session = loaded ? Session::create(model.engine, fitted.session) : forward_error(loaded);
-    auto embeddings = session ? create_embeddings(model, fitted.session) : forward_error(session);
+    auto head = session ? create_head(model, **session) : forward_error(session);
+    auto embeddings = head ? create_embeddings(model, fitted.session) : forward_error(head);
     if (embeddings) {
       model.session = std::move(*session);
+      model.head = std::move(*head);
       model.embeddings = std::move(*embeddings);
       tell(events.on_warning, model.session->warning());
       return load_draft(model, draft, events);
@@ -118,6 +126,7 @@ Result<> load_session(LoadedModel& model, const SessionOptions& asked, const Loa
         placement.n_gpu_layers != kAutoLayers)
       return forward_error(embeddings);
     tell(events.on_choice, "fit: less is tried: " + embeddings.error().message());
+    if (head) head->reset();
     if (session) session->reset();
     // Frees loaded weights before the devices report their free memory again.
     TESSERA_TRY(engine.place(placement));

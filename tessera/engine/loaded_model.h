@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/engine/fit.h"
+#include "tessera/engine/speculative/prediction_head.h"
 #include "tessera/engine/speculative/speculation.h"
 
 namespace tessera {
@@ -41,7 +42,7 @@ struct LoadEvents {
   std::function<void(std::string_view)> on_warning{};  // a line on a request that could not be met and is not fatal
 };
 
-/// Destroys the sessions first, then adapters, engine and registry.
+/// Destroys the head first, then the sessions, adapters, engine and registry.
 struct LoadedModel {
   std::shared_ptr<const Registry> registry{};
   std::shared_ptr<Engine> engine{};
@@ -52,13 +53,15 @@ struct LoadedModel {
   std::unique_ptr<Session> draft{};        // of draft_engine; null before load_session()
   std::unique_ptr<Session> session{};      // null before load_session()
   std::unique_ptr<Session> embeddings{};   // for embeddings beside it, if fit.embeddings asks for it
+  std::unique_ptr<PredictionHead> head{};  // follows the session; null: none
 
   /// The allocated bytes, once the sessions are there.
   MemoryReport allocated_memory() const;
   /// A speculator for a text of the session, which must be there; null: no speculation. With a draft model there may be
   /// one at a time. Errors: those of the library's create_speculator().
   Result<std::unique_ptr<Speculator>> create_speculator() const {
-    return tessera::create_speculator(speculation, engine->model().info().n_vocab, {.session = draft.get()});
+    return tessera::create_speculator(speculation, engine->model().info().n_vocab,
+                                      {.session = draft.get(), .head = head.get()});
   }
 };
 

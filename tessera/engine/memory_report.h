@@ -25,6 +25,11 @@ struct MemoryReport {
   std::vector<MemoryPart> parts;
 
   void add(const std::vector<MemoryPart>& more) { parts.insert(parts.end(), more.begin(), more.end()); }
+  /// Adds a second session of the same engine: its parts without the weights.
+  void add_session(const MemoryReport& second) {
+    for (const MemoryPart& part : second.parts)
+      if (part.kind != MemoryPart::Kind::weights) parts.push_back(part);
+  }
 
   size_t bytes(MemoryPart::Kind kind) const {
     size_t total = 0;

@@ -19,6 +19,14 @@ std::vector<int64_t> encoder_blocks_of(const ModelInfo& model) {
   return blocks;
 }
 
+Result<const Model*> part_of_model(const Engine& engine, SessionPart part) {
+  const Model& model = engine.model();
+  if (part == SessionPart::model) return &model;
+  if (model.head() == nullptr)
+    return fail(ErrorCode::invalid_argument, "{}: no prediction head was loaded", engine.files().name());
+  return part == SessionPart::head ? model.head() : &model;
+}
+
 Result<SessionOptions> checked_options(const Engine& engine, SessionOptions options) {
   if (options.n_ctx == 0) options.n_ctx = engine.model().info().n_ctx_train;
   if (options.n_ubatch < 1 || options.n_ubatch > kMaxUbatch)
@@ -37,12 +45,12 @@ Result<SessionOptions> checked_options(const Engine& engine, SessionOptions opti
 // Everything but memory: plan() measures the result, create() allocates it.
 Result<std::unique_ptr<Session>> Session::prepare(const Engine& engine, const SessionOptions& options) {
   std::unique_ptr<Session> session(new Session);
-  session->model_ = &engine.model();
+  TESSERA_ASSIGN(session->model_, part_of_model(engine, options.part));
   TESSERA_ASSIGN(session->options_, checked_options(engine, options));
   TESSERA_TRY(session->plan_memory(engine));
   TESSERA_ASSIGN(session->adapters_, AdapterSet::create(engine, options.adapters, session->options_.n_sequences));
-  TESSERA_ASSIGN(session->graphs_,
-                 StepGraphs::create(engine, session->options_, *session->memory_, session->adapters_));
+  TESSERA_ASSIGN(session->graphs_, StepGraphs::create(engine, *session->model_, session->options_, *session->memory_,
+                                                      session->adapters_));
   return session;
 }
 
@@ -76,8 +84,10 @@ Result<MemoryReport> Session::plan(const Engine& engine, const SessionOptions& o
   TESSERA_ASSIGN(const auto session, prepare(engine, options));
   TESSERA_ASSIGN(const std::vector<Graph> graphs, session->graphs_->largest_graphs());
   TESSERA_ASSIGN(const std::vector<ComputeBytes> compute, session->executor().measure(graphs));
-  const auto output = checked_mul<uint64_t>(static_cast<uint64_t>(session->options_.n_outputs),
-                                            static_cast<uint64_t>(session->row_width()) * sizeof(float));
+  const auto rows = checked_mul<uint64_t>(static_cast<uint64_t>(session->options_.n_outputs),
+                                          static_cast<uint64_t>(session->row_width()) * sizeof(float));
+  const auto hidden = static_cast<uint64_t>(session->most_hidden()) * sizeof(float);
+  const auto output = rows ? checked_add<uint64_t>(*rows, hidden) : std::nullopt;
   if (!output) return fail(ErrorCode::limit, "output rows: size overflows");
   using Kind = MemoryPart::Kind;
   MemoryReport report{engine.planned_memory()};
@@ -104,6 +114,7 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Engine> e
   TESSERA_TRY(session->memory_->allocate());
   TESSERA_TRY(session->graphs_->executor().reserve(graphs));
   session->rows_.resize(to_size(session->options_.n_outputs * session->row_width()));
+  session->hidden_rows_.resize(to_size(session->most_hidden()));
   return session;
 }
 
@@ -116,7 +127,7 @@ MemoryReport Session::allocated_memory() const {
   std::vector<TypeBytes> computed;
   for (size_t m = 0; m < reserved.size(); ++m) computed.push_back({executor().memories()[m], reserved[m]});
   report.add(memory_parts(Kind::compute, computed));
-  report.parts.push_back({Kind::output, "host", "host", rows_.size() * sizeof(float)});
+  report.parts.push_back({Kind::output, "host", "host", (rows_.size() + hidden_rows_.size()) * sizeof(float)});
   return report;
 }
 

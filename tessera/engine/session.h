@@ -2,6 +2,7 @@
 // Results do not depend on the split into batches, on the number of threads, or on earlier contents of the memory.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +16,9 @@
 #include "tessera/engine/step_graphs.h"
 
 namespace tessera {
+
+/// Receives the tokens of a micro-batch and their hidden states [n_embd, n_tokens].
+using HiddenFollower = std::function<void(std::span<const BatchToken> tokens, std::span<const float> hidden)>;
 
 class Session {
  public:
@@ -46,6 +50,20 @@ class Session {
   std::span<const float> logits(int64_t i) const { return row(i); }
   std::span<const float> embedding(int64_t i) const { return row(i); }
   int64_t n_outputs() const { return n_outputs_; }
+
+  // --- prediction heads: see Model::head()
+
+  /// Computes a batch of a head. hidden: [n_embd, batch.size()], of the token before each token. The batch fits in a
+  /// micro-batch. Errors: those of decode(); invalid_argument (no head; hidden states or tokens of another number).
+  Result<> decode_after(const Batch& batch, std::span<const float> hidden, const CancelToken* cancel = nullptr);
+  /// Hidden states of the last micro-batch, valid until the next one: [n_embd, n] of all its tokens, or in a head of
+  /// those with wants_logits. Empty for SessionPart::model.
+  std::span<const float> hidden() const { return hidden_; }
+  /// Sets a function that is called with the tokens and the hidden states of each micro-batch that decode() has
+  /// computed, on its thread; empty: none. decode() may still fail, and its tokens are then removed. Only of
+  /// SessionPart::model_with_hidden.
+  void follow_hidden(HiddenFollower follower) { hidden_follower_ = std::move(follower); }
+
   /// Scores [n_scores] of the model's rank head for a pooled embedding [n_embd]. Errors: unsupported (there is no rank
   /// head, or the session computes logits); cancelled.
   Result<std::vector<float>> rank(std::span<const float> embedding, const CancelToken* cancel = nullptr);
@@ -142,12 +160,14 @@ class Session {
   static Result<std::unique_ptr<Session>> prepare(const Engine& engine, const SessionOptions& options);
   Result<> plan_memory(const Engine& engine);
   int64_t row_width() const;
+  int64_t most_hidden() const;
   std::span<const float> row(int64_t i) const;
   Result<> require_tokens(std::span<const BatchToken> tokens) const;
   Result<std::vector<Range>> micro_batches(const Batch& batch) const;
   Result<> run_pipeline(std::span<const BatchToken> tokens, std::span<const Range> parts, const CancelToken* cancel);
   Result<> start(MicroBatch& part, size_t pipeline_slot, size_t n_pipeline_slots, const CancelToken* cancel);
   Result<> finish(const MicroBatch& part, size_t pipeline_slot);
+  Result<> take_hidden(const MicroBatch& part, size_t pipeline_slot);
   Result<> run_encoder(std::span<const BatchToken> tokens, const CancelToken* cancel);
   Result<> run_step(const PreparedStep& step, int64_t n_outputs, const CancelToken* cancel);
 
@@ -161,6 +181,10 @@ class Session {
   Reservation reservation_;  // reused
   std::vector<float> rows_;  // of output
   int64_t n_outputs_ = 0;
+  HiddenFollower hidden_follower_;
+  std::vector<float> hidden_rows_;
+  std::span<const float> hidden_;        // of hidden_rows_
+  std::span<const float> given_hidden_;  // of the batch of a head
 };
 
 }  // namespace tessera

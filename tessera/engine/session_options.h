@@ -18,12 +18,20 @@ using ProductObserver = std::function<void(std::string_view weight, std::span<co
 
 inline constexpr int64_t kMaxUbatch = 1 << 16;
 
+/// The part of a model that a session runs.
+enum class SessionPart : uint8_t {
+  model,
+  model_with_hidden,  // a model whose hidden states a prediction head takes: see Session::follow_hidden()
+  head,               // the prediction head: see Session::decode_after()
+};
+
 struct SessionOptions {
-  int64_t n_ctx = 0;           // tokens over all sequences; 0: the context that the model was trained with
-  int64_t n_ubatch = 512;      // maximum number of tokens of a micro-batch, up to kMaxUbatch
-  int32_t n_sequences = 1;     // sequence ids are 0 to n_sequences - 1
-  int64_t n_outputs = 1;       // maximum number of rows of logits or embeddings per decode()
-  bool embeddings = false;     // rows are embeddings instead of logits
+  int64_t n_ctx = 0;        // tokens over all sequences; 0: the context that the model was trained with
+  int64_t n_ubatch = 512;   // maximum number of tokens of a micro-batch, up to kMaxUbatch
+  int32_t n_sequences = 1;  // sequence ids are 0 to n_sequences - 1
+  int64_t n_outputs = 1;    // maximum number of rows of logits or embeddings per decode()
+  bool embeddings = false;  // rows are embeddings instead of logits
+  SessionPart part = SessionPart::model;
   int32_t n_checkpoints = 0;   // of recurrent states: see Session::checkpoint()
   int64_t n_cache_tokens = 0;  // room for retained blocks, beyond that of n_ctx: see PrefixCache
   int32_t n_cache_marks = 0;   // room for retained marks, of models that need_marks()

@@ -17,13 +17,14 @@ constexpr size_t kMaxPipelineSlots = 4;
 
 }  // namespace
 
-StepGraphs::StepGraphs(const Engine& engine, const SessionOptions& options, const SequenceMemory& memory,
+StepGraphs::StepGraphs(const Model& model, const SessionOptions& options, const SequenceMemory& memory,
                        AdapterSet& adapters)
-    : model_(engine.model()), options_(options), memory_(memory), adapters_(adapters) {}
+    : model_(model), options_(options), memory_(memory), adapters_(adapters) {}
 
-Result<std::unique_ptr<StepGraphs>> StepGraphs::create(const Engine& engine, const SessionOptions& options,
-                                                       const SequenceMemory& memory, AdapterSet& adapters) {
-  std::unique_ptr<StepGraphs> graphs(new StepGraphs(engine, options, memory, adapters));
+Result<std::unique_ptr<StepGraphs>> StepGraphs::create(const Engine& engine, const Model& model,
+                                                       const SessionOptions& options, const SequenceMemory& memory,
+                                                       AdapterSet& adapters) {
+  std::unique_ptr<StepGraphs> graphs(new StepGraphs(model, options, memory, adapters));
   TESSERA_TRY(graphs->create_executor(engine));
   return graphs;
 }
@@ -71,8 +72,17 @@ Result<Graph> StepGraphs::build_decoder(PreparedStep& step) const {
   if (options_.observer) b.observe_products();
   step.in = nn::add_batch_inputs(b, memory_, step.shape.n_tokens, step.shape.n_outputs);
   step.adapters = adapters_.add_to(b, step.shape.adapters, step.in);
-  step.rows =
-      options_.embeddings ? model_.build_embeddings(b, step.in, memory_.kv()) : model_.build(b, step.in, memory_.kv());
+  if (options_.part == SessionPart::head)
+    step.in.hidden = b.input("hidden", DType::f32, {model_.info().n_embd, step.shape.n_tokens});
+  if (options_.embeddings) {
+    step.rows = model_.build_embeddings(b, step.in, memory_.kv());
+  } else if (options_.part != SessionPart::model) {
+    const HiddenRows rows = model_.build_hidden(b, step.in, memory_.kv());
+    step.rows = rows.logits;
+    step.hidden = rows.hidden;
+  } else {
+    step.rows = model_.build(b, step.in, memory_.kv());
+  }
   return std::move(b).finish();
 }
 

@@ -31,14 +31,17 @@ struct PreparedStep {
   std::unique_ptr<PreparedGraph> graph{};
   nn::BatchInputs in{};
   AdapterSet::Inputs adapters{};
-  Value rows{};  // logits [n_vocab, n_outputs] or embeddings [n_embd, n_outputs]; absent for an encoder
+  Value rows{};    // logits [n_vocab, n_outputs] or embeddings [n_embd, n_outputs]; absent for an encoder
+  Value hidden{};  // absent for SessionPart::model, and in a head without outputs
 };
 
 class StepGraphs {
  public:
   /// Opens a backend per device. All arguments must outlive the result. Errors: those of Device::create_backend().
-  static Result<std::unique_ptr<StepGraphs>> create(const Engine& engine, const SessionOptions& options,
-                                                    const SequenceMemory& memory, AdapterSet& adapters);
+  /// model: the engine's, or its head.
+  static Result<std::unique_ptr<StepGraphs>> create(const Engine& engine, const Model& model,
+                                                    const SessionOptions& options, const SequenceMemory& memory,
+                                                    AdapterSet& adapters);
 
   Executor& executor() { return *executor_; }
   const Executor& executor() const { return *executor_; }
@@ -75,7 +78,7 @@ class StepGraphs {
     Value x, scores;
   };
 
-  StepGraphs(const Engine& engine, const SessionOptions& options, const SequenceMemory& memory, AdapterSet& adapters);
+  StepGraphs(const Model& model, const SessionOptions& options, const SequenceMemory& memory, AdapterSet& adapters);
   Result<> create_executor(const Engine& engine);
   size_t pipeline_depth(const Engine& engine) const;
   Result<Graph> build_decoder(PreparedStep& step) const;

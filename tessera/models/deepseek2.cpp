@@ -144,7 +144,7 @@ class DeepSeek2 final : public Transformer {
                     .k_dim = is_absorbed_ ? n_rot_ + n_latent_ : head_k_dim_,
                     .v_dim = is_absorbed_ ? n_latent_ : head_v_dim_,
                     .rope = 0,
-                    .cache_layer = il,
+                    .cache_layer = static_cast<int64_t>(info_.kv_layers.size()),
                     .params = {.scale = score_scale_, .latent_v = is_absorbed_ ? n_latent_ : 0}};
     info_.kv_layers.push_back({.n_heads_kv = a.n_heads_kv, .k_dim = a.k_dim, .v_dim = is_absorbed_ ? 0 : head_v_dim_});
     return a;
@@ -195,7 +195,7 @@ class DeepSeek2 final : public Transformer {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_deepseek2(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<DeepSeek2>(files, rope, {.architecture = "deepseek2"});
+  return create_transformer<DeepSeek2>(files, rope, {.architecture = "deepseek2", .has_heads = true});
 }
 
 }  // namespace tessera

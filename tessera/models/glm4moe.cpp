@@ -44,7 +44,8 @@ class Glm4Moe final : public Transformer {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_glm4moe(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<Glm4Moe>(files, rope, {.architecture = "glm4moe", .pairs = RopePairs::halves});
+  return create_transformer<Glm4Moe>(files, rope,
+                                     {.architecture = "glm4moe", .pairs = RopePairs::halves, .has_heads = true});
 }
 
 }  // namespace tessera

@@ -26,6 +26,11 @@ constexpr Architecture kArchitectures[] = {
 
 }  // namespace
 
+Result<> Model::add_head() {
+  return fail(ErrorCode::unsupported, "{}: prediction heads of the architecture {} are not supported",
+              weights_.files().name(), info_.architecture);
+}
+
 Result<std::unique_ptr<Model>> create_model(const ModelFiles& files, const RopeOverrides& rope) {
   TESSERA_ASSIGN(const std::string_view wanted, files.metadata().get<std::string_view>(keys::kArchitecture));
   std::string known;

@@ -48,6 +48,12 @@ struct RopeOverrides {
   std::optional<float> yarn_ext{}, attn_factor{}, yarn_beta_fast{}, yarn_beta_slow{};
 };
 
+/// Results of a step of a model with a prediction head, and of the head itself.
+struct HiddenRows {
+  Value logits{};  // as Model::build() returns them
+  Value hidden{};  // f32 [n_embd, n]
+};
+
 class Model {
  public:
   explicit Model(const ModelFiles& files) : weights_(files) {}
@@ -62,15 +68,30 @@ class Model {
   virtual Value build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const = 0;
   /// The same step, which returns the embeddings [n_embd, n_outputs] of in.outputs (the input of the output layer).
   virtual Value build_embeddings(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const = 0;
+  /// The same step as build(), which also returns the hidden states of all tokens: the inputs of the output layer. In a
+  /// head these are the ones of in.outputs. Only of models with a head, and of heads.
+  virtual HiddenRows build_hidden(GraphBuilder& /*b*/, const nn::BatchInputs& /*in*/, const KvCache& /*cache*/) const {
+    return {};
+  }
   /// Only if info().has_encoder(). Runs the encoder on prompts that are complete in the micro-batch, and stores its K
   /// and V for the decoder in `cache`, a cache of encoder_layers. in.outputs are all tokens.
   virtual void build_encoder(GraphBuilder& /*b*/, const nn::BatchInputs& /*in*/, const KvCache& /*cache*/) const {}
   /// Returns the scores [n_scores, n] of pooled embeddings x [n_embd, n]. Only if info().n_scores > 0.
   virtual Value build_rank(GraphBuilder& b, Value x) const = 0;
 
+  /// Lists the weights of the model's prediction head, after those of the model. Errors: unsupported (no head in the
+  /// file, or one of an architecture whose heads are not supported); those of create_model().
+  virtual Result<> add_head();
+  /// The prediction head (multi-token prediction, "nextn"), or null before add_head(). It is a model with a cache of
+  /// its own, and its weights are in the table of this model. From the token at a position and the hidden state of the
+  /// token before it (in.hidden) it computes the logits of the token after it, and a hidden state in place of the
+  /// model's.
+  const Model* head() const { return head_.get(); }
+
  protected:
   ModelInfo info_;
   WeightTable weights_;
+  std::unique_ptr<const Model> head_;
 };
 
 /// Creates the model of the architecture in general.architecture. Reads its keys and lists its weights, but loads no

@@ -81,14 +81,16 @@ class Qwen3Next : public RecurrentModel {
     if (hp_.has("attention.recurrent_layers")) {
       if (const auto flags = hp_.flag_per_layer("attention.recurrent_layers", n_blocks_)) {
         is_linear_ = *flags;
-        return {};
+      } else {
+        TESSERA_ASSIGN(const auto numbers, hp_.per_layer("attention.recurrent_layers", n_blocks_, 0, 1));
+        is_linear_.assign(numbers.begin(), numbers.end());
       }
-      TESSERA_ASSIGN(const auto numbers, hp_.per_layer("attention.recurrent_layers", n_blocks_, 0, 1));
-      is_linear_.assign(numbers.begin(), numbers.end());
-      return {};
+    } else {
+      TESSERA_ASSIGN(const int64_t interval, hp_.integer_or("full_attention_interval", 4, 1, kMaxLayers));
+      for (int64_t il = 0; il < n_layers_; ++il) is_linear_.push_back((il + 1) % interval != 0);
     }
-    TESSERA_ASSIGN(const int64_t interval, hp_.integer_or("full_attention_interval", 4, 1, kMaxLayers));
-    for (int64_t il = 0; il < n_layers_; ++il) is_linear_.push_back((il + 1) % interval != 0);
+    is_linear_.resize(to_size(n_layers_));
+    is_linear_.resize(to_size(n_blocks_), false);  // a prediction head has attention
     return {};
   }
 
@@ -168,7 +170,8 @@ class Qwen3Next : public RecurrentModel {
 
 Result<std::unique_ptr<Model>> create_qwen3next_kind(const ModelFiles& files, const RopeOverrides& rope,
                                                      std::string_view name) {
-  return create_transformer<Qwen3Next>(files, rope, {.architecture = name, .pairs = RopePairs::halves});
+  return create_transformer<Qwen3Next>(files, rope,
+                                       {.architecture = name, .pairs = RopePairs::halves, .has_heads = true});
 }
 
 }  // namespace

@@ -59,27 +59,41 @@ Value Transformer::embed(LayerBuilder& s) const {
   return s.norm(x, embd_norm_);
 }
 
-// Builds the layers and the final norm.
-Value Transformer::final_rows(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
-  LayerBuilder s(b, in, cache, n_layers_);
+LayerBuilder Transformer::layer_builder(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache,
+                                        int64_t n_layers) const {
+  LayerBuilder s(b, in, cache, n_layers);
   for (const nn::Rope& rope : info_.ropes)
     s.ropes.push_back(
         {nn::rope_table(b, in.positions, rope, cache.config().n_ctx, nn::RopeMagnitude::applied), rope.config.pairs});
   s.residual_scale = residual_scale_;
   if (temperature_.beta != 0.0f) s.q_factors = b.temperature(in.positions, temperature_);
+  return s;
+}
+
+// Builds the layers and the final norm.
+Value Transformer::run_layers(LayerBuilder& s) const {
   Value x = embed(s);
   for (; s.layer < n_layers_; ++s.layer) {
-    x = b.adapt_layer(layer(s, x, layers_[to_size(s.layer)]), s.layer);
-    b.name(x, fmt::format("layer.{}", s.layer));
+    x = s.b.adapt_layer(layer(s, x, layers_[to_size(s.layer)]), s.layer);
+    s.b.name(x, fmt::format("layer.{}", s.layer));
   }
   return s.norm(x, output_norm_);
 }
 
-Value Transformer::build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
-  Value x = nn::linear(b, final_rows(b, in, cache), output_);
+Value Transformer::final_rows(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
+  LayerBuilder s = layer_builder(b, in, cache, n_layers_);
+  return run_layers(s);
+}
+
+Value Transformer::logits(GraphBuilder& b, Value x, const nn::Linear& output) const {
+  x = nn::linear(b, x, output);
   if (logit_scale_ != 1.0f) x = b.scale(x, logit_scale_);
   if (final_soft_cap_ != 0.0f) x = b.soft_cap(x, final_soft_cap_);
   return b.output(x, "logits");
+}
+
+Value Transformer::build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
+  return logits(b, final_rows(b, in, cache), output_);
 }
 
 Value Transformer::build_embeddings(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
@@ -104,7 +118,8 @@ Result<> Transformer::read() {
   TESSERA_TRY(weights_.finish());
   if (!info_.is_causal && !info_.recurrent_layers.empty())
     return fail(ErrorCode::unsupported, "{}: recurrent layers that are not causal", files_.name());
-  return finish_cache_layers();
+  finish_cache_layers(info_, layers_, 0);
+  return {};
 }
 
 Result<> Transformer::read_common_keys() {
@@ -276,19 +291,20 @@ int64_t Transformer::n_ff(int64_t il) {
   return 1;
 }
 
-Result<> Transformer::finish_cache_layers() {
-  info_.kv_ropes.assign(info_.kv_layers.size(), nn::kNoRope);
-  info_.kv_blocks.assign(info_.kv_layers.size(), -1);
-  for (size_t il = 0; il < layers_.size(); ++il) {
-    const TransformerLayer& layer = layers_[il];
+// kv_ropes and kv_blocks, and the windows of kv_layers.
+void Transformer::finish_cache_layers(ModelInfo& info, std::span<const TransformerLayer> layers,
+                                      int64_t first_block) const {
+  info.kv_ropes.assign(info.kv_layers.size(), nn::kNoRope);
+  info.kv_blocks.assign(info.kv_layers.size(), -1);
+  for (size_t il = 0; il < layers.size(); ++il) {
+    const TransformerLayer& layer = layers[il];
     if (layer.attention.cache_layer < 0) continue;
     const auto i = to_size(layer.attention.cache_layer);
-    if (info_.kv_blocks[i] < 0) info_.kv_blocks[i] = static_cast<int64_t>(il);
-    info_.kv_ropes[i] = layer.attention.rope;
+    if (info.kv_blocks[i] < 0) info.kv_blocks[i] = first_block + static_cast<int64_t>(il);
+    info.kv_ropes[i] = layer.attention.rope;
     // Keys of bidirectional models are in the cache for one micro-batch only, so none can be dropped.
-    info_.kv_layers[i].window = info_.is_causal ? layer.attention.params.window : 0;
+    info.kv_layers[i].window = info.is_causal ? layer.attention.params.window : 0;
   }
-  return {};
 }
 
 }  // namespace tessera

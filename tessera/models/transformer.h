@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,7 @@ struct TransformerTraits {
   FfnScales ffn_scales = FfnScales::nvfp4;
   int64_t min_heads_kv = 1;  // 0: layers without KV heads are recurrent, and may have no heads at all
   bool is_causal = true;     // false: an encoder
+  bool has_heads = false;    // files may have prediction heads of this architecture
 };
 
 /// The weights of a layer. An architecture fills in its own; the others stay absent.
@@ -102,7 +104,9 @@ class Transformer : public Model {
   Result<> read();
   Value build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const override;
   Value build_embeddings(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const override;
+  HiddenRows build_hidden(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const override;
   Value build_rank(GraphBuilder& b, Value x) const override;
+  Result<> add_head() override;
 
  protected:
   // --- overridden by architectures
@@ -194,7 +198,7 @@ class Transformer : public Model {
   RopeOverrides overrides_;
   HparamReader hp_;
 
-  int64_t n_layers_ = 0;  // layers that run: without multi-token prediction
+  int64_t n_layers_ = 0;  // without the blocks of prediction heads
   int64_t n_blocks_ = 0;  // blocks in the file: the length of arrays
   std::vector<int64_t> n_ff_, n_heads_, n_heads_kv_;
   int64_t k_dim_ = 0, v_dim_ = 0;
@@ -218,16 +222,21 @@ class Transformer : public Model {
   std::vector<TransformerLayer> layers_;
 
  private:
+  class Head;
+
   Result<> read_common_keys();
   Result<> read_heads();
   Result<> read_main_rope();
   Result<> read_pooling();
+  LayerBuilder layer_builder(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache, int64_t n_layers) const;
+  Value run_layers(LayerBuilder& s) const;
   Value final_rows(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const;
+  Value logits(GraphBuilder& b, Value x, const nn::Linear& output) const;
   void list_outer();
   void list_output();
   void list_rank_head();
   void list_rope_factors();
-  Result<> finish_cache_layers();
+  void finish_cache_layers(ModelInfo& info, std::span<const TransformerLayer> layers, int64_t first_block) const;
   bool applies_ffn_scale(const Tensor* weight) const;
   nn::ExpertLinear expert_linear(const std::string& name, int64_t n_in, int64_t n_out);
 };

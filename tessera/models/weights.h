@@ -39,6 +39,7 @@ class WeightTable {
   /// Records that mul_mat also reads this listed tensor, such as an embedding that serves as the output layer too.
   void also_multiplies(const Tensor* tensor);
 
+  const ModelFiles& files() const { return files_; }
   /// True if the model file has a tensor of this name. For a blueprint: true if this optional tensor will be created.
   bool has(const std::string& name) const { return files_.find_tensor(name) != nullptr || files_.wants(name); }
   /// Records an error that the architecture found in the weights.

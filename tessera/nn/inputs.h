@@ -24,6 +24,7 @@ struct BatchInputs {
   Value positions;                     // i32 [n_tokens]
   Value sequences;                     // i32 [n_tokens]
   Value outputs;                       // i32 [n_outputs]: the tokens with outputs; absent if there are none
+  Value hidden;                        // f32 [n_embd, n_tokens], for Model::head(); absent in other models
   std::vector<CacheInputs> groups;     // by group of the cache; absent values if no layer is in it
   std::vector<size_t> group_of_layer;  // by layer of the cache
   Value segments;                      // i32: see graph/ops/recurrent.h; absent without recurrent layers

@@ -25,11 +25,22 @@ bool fits_plan_of(const Schedule& schedule, const Schedule& reference, const std
     const Node &a = graph[id], &b = larger[id];
     const bool same_node = a.op == b.op && a.alias_of == b.alias_of && std::ranges::equal(a.inputs(), b.inputs()) &&
                            memory_in(schedule, id) == memory_in(reference, id);
-    if (!same_node || graph.storage_offset(id) != 0 || larger.storage_offset(id) != 0 ||
-        span_bytes(a.spec.dtype, a.spec.layout) > span_bytes(b.spec.dtype, b.spec.layout))
+    const bool is_stored = a.alias_of == kNoNode;
+    const bool begins_alike = (graph.storage_offset(id) == 0) == (larger.storage_offset(id) == 0);
+    if (!same_node || !begins_alike ||
+        (is_stored && span_bytes(a.spec.dtype, a.spec.layout) > span_bytes(b.spec.dtype, b.spec.layout)))
       return false;
   }
   return true;
+}
+
+// The plan of a reference for a graph that fits it. Views may begin elsewhere in their values than in the reference.
+MemoryPlan plan_as(const MemoryPlan& reference, const Graph& graph) {
+  MemoryPlan plan = reference;
+  for (NodeId id = 0; id < graph.size(); ++id)
+    if (const size_t at = reference.offsets[to_size(graph.storage(id))]; at != MemoryPlan::kElsewhere)
+      plan.offsets[to_size(id)] = at + graph.storage_offset(id);
+  return plan;
 }
 
 }  // namespace
@@ -169,7 +180,8 @@ Result<Executor::Planned> Executor::plan_into_reserved(Graph graph) const {
   if (full == memories_.size()) return own;
   for (const Planned& reference : largest_)
     if (fits_plan_of(own.schedule, reference.schedule, memory_of_)) {
-      own.memories = reference.memories;
+      for (size_t m = 0; m < memories_.size(); ++m)
+        own.memories[m] = plan_as(reference.memories[m], own.schedule.graph);
       return own;
     }
   return fail(ErrorCode::limit, "compute buffer: the graph takes {} bytes, {} are reserved", own.memories[full].bytes,

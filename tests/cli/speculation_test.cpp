@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/cli_support.h"
+#include "tests/support/head_model.h"
 #include "tests/support/spec_model.h"
 
 namespace tessera {
@@ -79,14 +80,32 @@ TEST(SpeculationFlags, BadOnesAreRefused) {
     args.insert(args.end(), more.begin(), more.end());
     return run_program(args);
   };
-  expect_refusal(run({"--spec-type", "magic"}), 2, "none, ngram, suffix, draft");
-  expect_refusal(run({"--spec-type", ""}), 2, "none, ngram, suffix, draft");
+  expect_refusal(run({"--spec-type", "magic"}), 2, "none, ngram, suffix, draft, mtp");
+  expect_refusal(run({"--spec-type", ""}), 2, "none, ngram, suffix, draft, mtp");
   expect_refusal(run({"--spec-type", "draft"}), 2, "-md FILE");
   expect_refusal(run({"--spec-draft-n-max", "0"}), 2, "--spec-draft-n-max");
   expect_refusal(run({"--spec-draft-n-max", "64"}), 2, "--spec-draft-n-max");
   expect_refusal(run({"-md", "/no/such/file.gguf"}), 1, "/no/such/file.gguf");
   expect_refusal(run({"-md", testing::write_temporary("broken.gguf", "GGUF is broken")}), 1, "broken.gguf");
   expect_refusal(run({"-md", testing::arch_model("llama-dense")}), 1, "not a draft model for");
+}
+
+TEST(SpeculationFlags, APredictionHeadGuesses) {
+  const std::string model = testing::copying_head_model(), headless = testing::headless_model("glm4moe-moe");
+  const auto plan = [&](std::vector<std::string> more) {
+    std::vector<std::string> args = {"plan", "-m", model, "--json", "-c", "64"};
+    args.insert(args.end(), more.begin(), more.end());
+    const ProgramOutput output = run_program(args);
+    EXPECT_EQ(output.status, 0) << output.err;
+    return json::parse(output.out);
+  };
+  const json plain = plan({}), head = plan({"--spec-type", "mtp"});
+  EXPECT_GT(head["weights_bytes"], plain["weights_bytes"]);  // its block is not loaded otherwise
+  EXPECT_GT(head["kv_bytes"], plain["kv_bytes"]);
+  EXPECT_LT(head["kv_bytes"], 3 * plain["kv_bytes"].get<uint64_t>());
+  expect_refusal(run_program({"plan", "-m", headless, "--spec-type", "mtp"}), 1, "the file has no prediction head");
+  expect_refusal(run_program({"run", "-m", testing::story_model(), "-p", "a", "--spec-type", "mtp"}), 1,
+                 "prediction heads of the architecture llama are not supported");
 }
 
 TEST(SpeculationFlags, ReplayMeasuresAText) {

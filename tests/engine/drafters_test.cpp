@@ -20,7 +20,7 @@ std::string guess(Drafter& drafter, int64_t n_most, std::vector<int32_t>* confid
     if (confidences != nullptr) confidences->push_back(guess.confidence);
     return true;
   };
-  EXPECT_OK(drafter.draft(n_most, add, nullptr));
+  EXPECT_OK(drafter.draft({.n_most = n_most}, add, nullptr));
   return text;
 }
 
@@ -227,9 +227,9 @@ class ListDrafter final : public Drafter {
   double ms_per_token() const override { return ms_; }
   void begin(std::span<const int32_t>) override {}
   void append(int32_t) override {}
-  Result<> draft(int64_t n_most, FunctionRef<bool(const DraftToken&)> add, const CancelToken*) override {
+  Result<> draft(const DraftRequest& request, FunctionRef<bool(const DraftToken&)> add, const CancelToken*) override {
     ++n_asked;
-    for (size_t i = 0; i < tokens_.size() && static_cast<int64_t>(i) < n_most; ++i)
+    for (size_t i = 0; i < tokens_.size() && static_cast<int64_t>(i) < request.n_most; ++i)
       if (!add({.token = tokens_[i], .confidence = 3})) break;
     return {};
   }

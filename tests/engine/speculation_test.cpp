@@ -21,8 +21,8 @@ class ScriptedDrafter final : public Drafter {
   double prior(int32_t) const override { return 0.9; }
   void begin(std::span<const int32_t> text) override { n_ = text.size(); }
   void append(int32_t) override { ++n_; }
-  Result<> draft(int64_t n_most, FunctionRef<bool(const DraftToken&)> add, const CancelToken*) override {
-    const auto n = static_cast<size_t>(random() % static_cast<uint32_t>(n_most + 1));
+  Result<> draft(const DraftRequest& request, FunctionRef<bool(const DraftToken&)> add, const CancelToken*) override {
+    const auto n = static_cast<size_t>(random() % static_cast<uint32_t>(request.n_most + 1));
     for (size_t i = n_; i < std::min(known_.size(), n_ + n); ++i)
       if (!add({.token = known_[i] ^ (random() % 4 == 0 ? 1 : 0), .confidence = 0})) break;
     return {};
@@ -237,7 +237,7 @@ TEST_F(SpeculatedStories, TheModelItselfGuessesGreedyTextsRight) {
   for (size_t i = 0; i + 8 < want.tokens.size(); i += 3) {
     std::vector<int32_t> guesses;
     ASSERT_OK(drafter.draft(
-        6,
+        {.n_most = 6},
         [&](const DraftToken& guess) {
           EXPECT_GE(guess.confidence, 0);
           EXPECT_LT(guess.confidence, kConfidences);
@@ -257,7 +257,7 @@ TEST_F(SpeculatedStories, TheModelItselfGuessesGreedyTextsRight) {
     first = guess.token;
     return false;
   };
-  ASSERT_OK(drafter.draft(6, take, nullptr));
+  ASSERT_OK(drafter.draft({.n_most = 6}, take, nullptr));
   ASSERT_OK_AND_ASSIGN(const Written other,
                        write(*plain_, {.seed = 1, .temp = 0}, {.ignore_end = true}, std::span(prompt).first(3), 1));
   EXPECT_EQ(first, other.tokens.front());
@@ -278,7 +278,7 @@ TEST(DraftModel, EveryArchitectureCanDraftForItself) {
         guesses.push_back(guess.token);
         return guesses.size() < 4;
       };
-      ASSERT_OK(drafter.draft(8, add, nullptr));
+      ASSERT_OK(drafter.draft({.n_most = 8}, add, nullptr));
       EXPECT_TRUE(std::ranges::equal(guesses, std::span(want).subspan(i, 4))) << i;
       drafter.append(want[i]);
     }

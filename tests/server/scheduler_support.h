@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/engine/generate.h"
+#include "tessera/engine/speculative/prediction_head.h"
 #include "tessera/server/run/scheduler.h"
 #include "tests/support/engine_support.h"
 #include "tests/support/spec_model.h"
@@ -93,7 +94,8 @@ class Collector final : public server::TaskSink {
 };
 
 struct SchedulerSetup {
-  std::string model{};  // of tests/data/arch_specs; empty: the trained model
+  std::string model{};       // of tests/data/arch_specs; empty: the trained model
+  std::string head_model{};  // the path of a model with a prediction head, which is used instead
   int32_t n_cache_marks = 0;
   int32_t n_slots = 4;
   int64_t n_ctx = 512;
@@ -113,8 +115,12 @@ class SchedulerTest : public ::testing::Test {
   void open(SchedulerSetup setup = {}) {
     scheduler_.reset();
     metrics_ = std::make_unique<server::ModelMetrics>();
+    head_.reset();
     session_.reset();
-    if (setup.model != model_) {
+    if (!setup.head_model.empty()) {
+      ASSERT_OK_AND_ASSIGN(engine_, load_engine(setup.head_model, {.has_head = true}));
+      model_ = setup.head_model;
+    } else if (setup.model != model_) {
       ASSERT_OK_AND_ASSIGN(engine_, load_engine(setup.model.empty() ? story_model() : arch_model(setup.model)));
       model_ = setup.model;
     }
@@ -125,6 +131,10 @@ class SchedulerTest : public ::testing::Test {
                            .n_cache_marks = setup.n_cache_marks};
     setup.options.speculation.extend(session);
     ASSERT_OK_AND_ASSIGN(session_, Session::create(engine_, session));
+    if (!setup.head_model.empty()) {
+      ASSERT_OK_AND_ASSIGN(head_, PredictionHead::create(engine_, *session_));
+      setup.options.head = head_.get();
+    }
     setup.options.n_slots = setup.n_slots;
     if (setup.options.slot_context == 0) setup.options.slot_context = setup.n_ctx;
     setup.options.n_ubatch = setup.n_ubatch;
@@ -195,6 +205,7 @@ class SchedulerTest : public ::testing::Test {
   static inline std::shared_ptr<Engine> engine_;
   static inline std::string model_;  // of the engine
   std::unique_ptr<Session> session_;
+  std::unique_ptr<PredictionHead> head_;
   server::ComputeTurns turns_;
   std::unique_ptr<server::ModelMetrics> metrics_;
   std::unique_ptr<server::Scheduler> scheduler_;

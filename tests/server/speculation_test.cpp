@@ -3,6 +3,7 @@
 
 #include "tessera/engine/speculative/match_drafter.h"
 #include "tests/server/scheduler_support.h"
+#include "tests/support/head_model.h"
 
 namespace tessera {
 namespace {
@@ -67,6 +68,41 @@ TEST_F(SpeculationTest, ADraftModelServesAllSlots) {
   EXPECT_TRUE(draft->max_position(0).has_value());  // it was asked
   wait_until_idle();
   scheduler_.reset();
+}
+
+TEST_F(SpeculationTest, APredictionHeadServesAllSlots) {
+  for (const char* model : {"glm4moe-moe", "qwen35"}) {
+    SCOPED_TRACE(model);
+    const std::string path = head_model(model);
+    server::SchedulerOptions options;
+    options.speculation = {.kinds = {DraftKind::head}, .adapts = false};
+    open({.head_model = path, .n_slots = 3, .n_ubatch = 16, .options = options});
+    std::vector<std::pair<std::vector<int32_t>, Running>> runs;
+    for (int64_t i = 0; i < 7; ++i) {
+      const int64_t seed = i % 2 == 0 ? 0 : i;
+      auto spec = sequence(4 + 5 * i, 50, seed, i);
+      std::vector<int32_t> want = alone(spec, seed);
+      runs.emplace_back(std::move(want), submit(std::move(spec)));
+    }
+    for (const auto& [want, running] : runs) EXPECT_EQ(running.collector->wait().front().tokens, want);
+    wait_until_idle();
+    EXPECT_GT(metrics_->guesses.load(), 7 * 50u);
+    EXPECT_GT(metrics_->right_guesses.load(), 0u);
+  }
+}
+
+TEST_F(SpeculationTest, AHeadThatComputesTheModelIsRightInAllSlots) {
+  server::SchedulerOptions options;
+  options.speculation = {.kinds = {DraftKind::head}, .n_most = 6, .adapts = false};
+  open({.head_model = copying_head_model(), .n_slots = 2, .n_ubatch = 16, .options = options});
+  std::vector<Running> runs;
+  for (int64_t i = 0; i < 4; ++i) runs.push_back(submit(sequence(6 + i, 60, 0, i)));
+  for (const Running& run : runs) {
+    const auto sequence = run.collector->wait().front();
+    EXPECT_GT(sequence.end->n_guessed, 30);
+    EXPECT_EQ(sequence.end->n_guessed_right, sequence.end->n_guessed);
+  }
+  wait_until_idle();
 }
 
 // The second text is the first one again, so that all of it can be copied from there.

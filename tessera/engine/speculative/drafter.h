@@ -21,6 +21,11 @@ struct DraftToken {
   int32_t confidence = 0;
 };
 
+struct DraftRequest {
+  int64_t n_most = 0;    // guesses, at least 1
+  int32_t position = 0;  // of the last token of the text, in the sequence of the model that computes it
+};
+
 class Drafter {
  public:
   virtual ~Drafter() = default;
@@ -29,7 +34,9 @@ class Drafter {
   virtual std::string_view name() const = 0;
   /// The expected share of right guesses of a class before any is measured.
   virtual double prior(int32_t confidence) const = 0;
-  /// The measured time of a guess. 0: too short to count.
+  /// Whether a guess is computed by a model.
+  virtual bool takes_time() const { return false; }
+  /// The measured time of a guess. 0: too short to count, or not measured yet.
   virtual double ms_per_token() const { return 0; }
 
   /// A new text begins.
@@ -38,7 +45,8 @@ class Drafter {
   virtual void append(int32_t token) = 0;
   /// Guesses up to n_most tokens of the model's vocabulary after the text, one after another. Calls add() with each,
   /// which returns whether one more is wanted. Errors: those of the drafter's model; cancelled.
-  virtual Result<> draft(int64_t n_most, FunctionRef<bool(const DraftToken&)> add, const CancelToken* cancel) = 0;
+  virtual Result<> draft(const DraftRequest& request, FunctionRef<bool(const DraftToken&)> add,
+                         const CancelToken* cancel) = 0;
 };
 
 }  // namespace tessera

@@ -75,9 +75,10 @@ void MatchDrafter::find_sources() {
 }
 
 // In each round the places vote, each with the length of its match. Those that disagree with the result drop out.
-Result<> MatchDrafter::draft(int64_t n_most, FunctionRef<bool(const DraftToken&)> add, const CancelToken*) {
+Result<> MatchDrafter::draft(const DraftRequest& request, FunctionRef<bool(const DraftToken&)> add,
+                             const CancelToken*) {
   find_sources();
-  for (int64_t n = 0; n < n_most; ++n) {
+  for (int64_t n = 0; n < request.n_most; ++n) {
     std::erase_if(sources_, [n](const Source& source) {
       return n >= std::ssize(source.rest) || source.rest[to_size(n)] == TextIndex::kEnd;
     });

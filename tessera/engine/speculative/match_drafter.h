@@ -26,7 +26,8 @@ class MatchDrafter final : public Drafter {
   double prior(int32_t confidence) const override;
   void begin(std::span<const int32_t> text) override;
   void append(int32_t token) override;
-  Result<> draft(int64_t n_most, FunctionRef<bool(const DraftToken&)> add, const CancelToken* cancel) override;
+  Result<> draft(const DraftRequest& request, FunctionRef<bool(const DraftToken&)> add,
+                 const CancelToken* cancel) override;
 
  private:
   // A place that agrees with all guesses so far.

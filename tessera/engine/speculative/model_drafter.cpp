@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include "tessera/base/index.h"
-#include "tessera/sample/log_probs.h"
+#include "tessera/engine/speculative/best_guess.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera {
@@ -13,7 +12,6 @@ namespace tessera {
 namespace {
 
 constexpr int64_t kReadTokens = 512;  // per draft(), so that others do not wait long
-constexpr double kTimeShare = 0.1;    // of a new measurement in the average
 
 }  // namespace
 
@@ -35,15 +33,10 @@ Result<> require_draft_model(const Engine& draft, const Engine& model) {
   return {};
 }
 
-// The most probable token among the ids of both models, with its probability as confidence. Infinite logits and NaN
-// have the least one.
+// Among the ids of both models.
 DraftToken ModelDrafter::best() const {
-  const auto logits = session_.logits(0).first(std::min(to_size(n_vocab_), session_.logits(0).size()));
-  const sample::SoftmaxSum sum = sample::softmax_sum(logits);
-  const auto most = std::ranges::find(logits, sum.highest);
-  if (most == logits.end() || !(sum.log_sum >= 0)) return {};
-  const auto confidence = static_cast<int32_t>(std::exp(-sum.log_sum) * kConfidences);
-  return {.token = static_cast<int32_t>(most - logits.begin()), .confidence = std::min(confidence, kConfidences - 1)};
+  const auto logits = session_.logits(0);
+  return best_guess(logits.first(std::min(to_size(n_vocab_), logits.size())));
 }
 
 Result<> ModelDrafter::decode(std::span<const int32_t> tokens, const CancelToken* cancel) {
@@ -70,8 +63,9 @@ Result<bool> ModelDrafter::read_text(int64_t n_most, const CancelToken* cancel) 
   return stored_.size() == wanted.size();
 }
 
-Result<> ModelDrafter::draft(int64_t n_most, FunctionRef<bool(const DraftToken&)> add, const CancelToken* cancel) {
-  n_most = std::min(n_most, n_ctx_ / 2);
+Result<> ModelDrafter::draft(const DraftRequest& request, FunctionRef<bool(const DraftToken&)> add,
+                             const CancelToken* cancel) {
+  const int64_t n_most = std::min(request.n_most, n_ctx_ / 2);
   if (text_.empty() || n_most < 1) return {};
   TESSERA_ASSIGN(const bool is_at_end, read_text(n_most, cancel));
   if (!is_at_end) return {};
@@ -85,8 +79,8 @@ Result<> ModelDrafter::draft(int64_t n_most, FunctionRef<bool(const DraftToken&)
     const auto begin = std::chrono::steady_clock::now();
     TESSERA_TRY(decode(std::span(&guess.token, 1), cancel));
     guess = best();
-    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    ms_per_token_ = ms_per_token_ == 0 ? ms : ms_per_token_ + kTimeShare * (ms - ms_per_token_);
+    average_in(ms_per_token_,
+               std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
   }
   if (!session_.is_recurrent()) return {};
   // A recurrent state goes back at once. Other models keep the guesses that turn out to be right.

@@ -25,13 +25,15 @@ class ModelDrafter final : public Drafter {
 
   std::string_view name() const override { return "draft"; }
   double prior(int32_t confidence) const override { return (confidence + 0.5) / kConfidences; }
+  bool takes_time() const override { return true; }
   double ms_per_token() const override { return ms_per_token_; }
   void begin(std::span<const int32_t> text) override {
     text_.assign(text.begin(), text.end());
     begin_ = 0;
   }
   void append(int32_t token) override { text_.push_back(token); }
-  Result<> draft(int64_t n_most, FunctionRef<bool(const DraftToken&)> add, const CancelToken* cancel) override;
+  Result<> draft(const DraftRequest& request, FunctionRef<bool(const DraftToken&)> add,
+                 const CancelToken* cancel) override;
 
  private:
   Result<bool> read_text(int64_t n_most, const CancelToken* cancel);

@@ -6,13 +6,16 @@
 
 #include "tessera/engine/speculative/match_drafter.h"
 #include "tessera/engine/speculative/model_drafter.h"
+#include "tessera/engine/speculative/prediction_head.h"
 
 namespace tessera {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, DraftKind>, 3> kNames = {
-    {{"ngram", DraftKind::ngram}, {"suffix", DraftKind::suffix}, {"draft", DraftKind::model}}};
+constexpr std::array<std::pair<std::string_view, DraftKind>, 4> kNames = {{{"ngram", DraftKind::ngram},
+                                                                           {"suffix", DraftKind::suffix},
+                                                                           {"draft", DraftKind::model},
+                                                                           {"mtp", DraftKind::head}}};
 
 }  // namespace
 
@@ -23,12 +26,13 @@ std::optional<DraftKind> draft_kind_from_name(std::string_view name) {
   return found == kNames.end() ? std::nullopt : std::optional(found->second);
 }
 
-bool SpeculationOptions::uses_model() const { return std::ranges::find(kinds, DraftKind::model) != kinds.end(); }
+bool SpeculationOptions::uses(DraftKind kind) const { return std::ranges::find(kinds, kind) != kinds.end(); }
 
 void SpeculationOptions::extend(SessionOptions& session) const {
   if (!is_on()) return;
   session.n_outputs += n_most;
   session.n_checkpoints += session.n_sequences;
+  if (uses(DraftKind::head)) session.part = SessionPart::model_with_hidden;
 }
 
 Result<std::unique_ptr<Speculator>> create_speculator(const SpeculationOptions& options, int64_t n_vocab,
@@ -39,13 +43,16 @@ Result<std::unique_ptr<Speculator>> create_speculator(const SpeculationOptions& 
     if (kind == DraftKind::model) {
       if (draft.session == nullptr) return fail(ErrorCode::invalid_argument, "speculation: no draft model");
       drafters.push_back(std::make_unique<ModelDrafter>(*draft.session, draft.sequence, n_vocab));
+    } else if (kind == DraftKind::head) {
+      if (draft.head == nullptr) return fail(ErrorCode::invalid_argument, "speculation: no prediction head");
+      drafters.push_back(std::make_unique<HeadDrafter>(*draft.head, draft.sequence));
     } else {
       drafters.push_back(
           std::make_unique<MatchDrafter>(kind == DraftKind::ngram ? MatchKind::ngram : MatchKind::suffix, others));
     }
   }
   // Copies come first: a model is asked only where they promise nothing.
-  std::ranges::stable_sort(drafters, {}, [](const auto& drafter) { return drafter->name() == "draft"; });
+  std::ranges::stable_sort(drafters, {}, [](const auto& drafter) { return drafter->takes_time(); });
   return std::make_unique<Speculator>(std::move(drafters), options.adapts);
 }
 

@@ -12,15 +12,17 @@
 
 namespace tessera {
 
+class PredictionHead;
 class Session;
 
 enum class DraftKind : uint8_t {
   ngram,   // copies what followed the last tokens when they occurred before
   suffix,  // copies what followed the longest such match, also in earlier texts
   model,   // asks a draft model
+  head,    // asks the model's own prediction head
 };
 
-/// "ngram", "suffix" or "draft".
+/// "ngram", "suffix", "draft" or "mtp".
 std::string_view name_of(DraftKind kind);
 std::optional<DraftKind> draft_kind_from_name(std::string_view name);
 
@@ -33,20 +35,23 @@ struct SpeculationOptions {
   bool adapts = true;              // see Speculator
 
   bool is_on() const { return !kinds.empty(); }
-  bool uses_model() const;
-  /// Extends the options of a session for guesses: more rows of logits, and checkpoints of recurrent states.
+  bool uses(DraftKind kind) const;
+  /// Extends the options of a session for guesses: more rows of logits, checkpoints of recurrent states, and the hidden
+  /// states that a prediction head takes.
   void extend(SessionOptions& session) const;
 };
 
-/// A sequence of a session of the draft model, which serves one speculator.
+/// The models that guess for one speculator. A sequence of the draft model's session serves one speculator; in a head
+/// it is the sequence of the text.
 struct DraftPlace {
-  Session* session = nullptr;  // null: there is no draft model
+  Session* session = nullptr;      // of the draft model; null: there is none
+  PredictionHead* head = nullptr;  // null: there is none
   int32_t sequence = 0;
 };
 
 /// A speculator for one text at a time of a model with n_vocab tokens. others: texts from which "suffix" copies too, or
-/// null. They and the draft's session must outlive the result. Returns null without kinds. Errors: invalid_argument
-/// (the kind "draft" without a session).
+/// null. They, the draft's session and the head must outlive the result. Returns null without kinds. Errors:
+/// invalid_argument (the kind "draft" without a session, or "mtp" without a head).
 Result<std::unique_ptr<Speculator>> create_speculator(const SpeculationOptions& options, int64_t n_vocab,
                                                       DraftPlace draft, const TextIndex* others = nullptr);
 

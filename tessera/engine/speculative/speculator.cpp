@@ -80,7 +80,7 @@ Result<> Speculator::ask(Party& party, const Step& step, const CancelToken* canc
     chance *= party.acceptance.of(guess.confidence);
     return is_worth(std::ssize(asked_));
   };
-  return party.drafter->draft(is_trial ? 1 : step.n_most, add, cancel);
+  return party.drafter->draft({.n_most = is_trial ? 1 : step.n_most, .position = step.position}, add, cancel);
 }
 
 Result<std::span<const int32_t>> Speculator::draft(const Step& step, const CancelToken* cancel) {

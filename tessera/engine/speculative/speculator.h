@@ -45,6 +45,7 @@ class Speculator {
   /// A step that may verify guesses.
   struct Step {
     int64_t n_most = 0;                      // guesses, at most
+    int32_t position = 0;                    // of the last token of the text: see DraftRequest
     FunctionRef<double(int64_t n)> ms_with;  // the time with n guesses; 0: unknown
     int64_t n_others = 0;                    // tokens that the step gives to other texts
   };

@@ -50,6 +50,7 @@ Result<std::unique_ptr<ServedModel>> ServedModel::create(LoadedModel loaded, Ser
   }
   if (&first == second) return model;
   model->options_.scheduler.draft = model->loaded_.draft.get();
+  model->options_.scheduler.head = model->loaded_.head.get();
   TESSERA_ASSIGN(model->scheduler_,
                  Scheduler::create(first, model->options_.scheduler, model->metrics_, turns, std::move(post_to_io)));
   return model;

@@ -65,8 +65,9 @@ Scheduler::~Scheduler() { stop(); }
 
 Result<> Scheduler::create_speculators() {
   for (Slot& slot : slots_->all()) {
-    TESSERA_ASSIGN(slot.speculator, create_speculator(options_.speculation, session_.engine().model().info().n_vocab,
-                                                      {.session = options_.draft, .sequence = slot.id}, &texts_));
+    TESSERA_ASSIGN(slot.speculator,
+                   create_speculator(options_.speculation, session_.engine().model().info().n_vocab,
+                                     {.session = options_.draft, .head = options_.head, .sequence = slot.id}, &texts_));
   }
   return {};
 }

@@ -40,6 +40,7 @@ struct SchedulerOptions {
   int n_sampling_threads = 1;
   SpeculationOptions speculation{};  // the session has what its extend() adds
   Session* draft = nullptr;          // of the draft model, with n_slots sequences; it must outlive the scheduler
+  PredictionHead* head = nullptr;    // of the session; it must outlive the scheduler
   QueueLimits queue{};
   std::shared_ptr<Storage> storage{};  // of slot files and of the disk tier; null: none
   bool always_restores = false;        // read parts from the disk even where computing them is faster

@@ -64,7 +64,10 @@ void Scheduler::guess(Slot& slot, int64_t n_decoding) {
   }
   slot.n_told = sequence.n_tokens();
   const auto ms_with = [&](int64_t n) { return step_times_.ms(work_.n_decoding + n); };
-  const Speculator::Step step{.n_most = n_most, .ms_with = ms_with, .n_others = n_decoding - 1};
+  const Speculator::Step step{.n_most = n_most,
+                              .position = static_cast<int32_t>(sequence.n_tokens() - 1),
+                              .ms_with = ms_with,
+                              .n_others = n_decoding - 1};
   if (const auto guesses = slot.speculator->draft(step, nullptr)) slot.guesses.assign(guesses->begin(), guesses->end());
   was_narrow_ |= slot.speculator->was_shortened();
 }

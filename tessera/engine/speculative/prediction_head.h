@@ -1,0 +1,99 @@
+// A model's prediction head at work: it reads what the model computes, and guesses from there. It has a session of its
+// own, whose sequences follow those of the model's session: each micro-batch of the model is also one of the head.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tessera/cache/kv_group.h"
+#include "tessera/engine/session.h"
+#include "tessera/engine/speculative/drafter.h"
+
+namespace tessera {
+
+class PredictionHead {
+ public:
+  /// Follows a session with SessionPart::model_with_hidden, which must outlive the result. Errors: those of
+  /// Session::create().
+  static Result<std::unique_ptr<PredictionHead>> create(std::shared_ptr<const Engine> engine, Session& session);
+  ~PredictionHead();
+  PredictionHead(const PredictionHead&) = delete;
+  PredictionHead& operator=(const PredictionHead&) = delete;
+
+  /// The planned and the allocated bytes beside those of the model's session.
+  static Result<MemoryReport> plan(const Engine& engine, const SessionOptions& model_session);
+  MemoryReport allocated_memory() const;
+
+  /// The head follows the model only while it has users.
+  void add_user();
+  void remove_user() { --n_users_; }
+
+  /// Keeps of a sequence what belongs to a text.
+  void begin(int32_t sequence, std::span<const int32_t> text);
+  /// Guesses up to n_most tokens after `token` at a position of the model's sequence. Makes no guess if the model has
+  /// not computed the token before it. Errors: those of Session::decode().
+  Result<> draft(int32_t sequence, const BatchToken& token, int64_t n_most, FunctionRef<bool(const DraftToken&)> add,
+                 const CancelToken* cancel);
+  /// The average time of a guess.
+  double ms_per_token() const { return ms_per_token_; }
+
+ private:
+  static constexpr int64_t kHiddenRows = kRollbackTokens;  // that are kept per sequence
+
+  // The model's tokens from position `begin` on, which the head has in its cache.
+  struct Follower {
+    int32_t begin = 0;
+    std::vector<int32_t> tokens{};
+    std::vector<float> hidden{};  // of the last positions: position p is in row p % kHiddenRows
+    int32_t first_hidden = 0;      // the lowest position whose hidden state is known
+
+    int32_t end() const { return begin + static_cast<int32_t>(tokens.size()); }
+  };
+
+  PredictionHead(std::unique_ptr<Session> session, Session& followed);
+  void follow(std::span<const BatchToken> tokens, std::span<const float> hidden);
+  Result<> read(std::span<const BatchToken> tokens, std::span<const float> hidden);
+  Result<> cut(int32_t sequence, int32_t end);
+  Result<> forget(int32_t sequence, int32_t begin);
+  void forget_all();
+  void keep_hidden(Follower& follower, int32_t position, std::span<const float> hidden) const;
+  std::span<float> hidden_row(Follower& follower, int32_t position) const;
+  /// The hidden state of the token at a position, or null.
+  const float* hidden_at(Follower& follower, int32_t position) const;
+
+  std::unique_ptr<Session> session_;
+  Session& followed_;
+  int64_t n_embd_;
+  std::vector<Follower> followers_;  // by sequence
+  int64_t n_users_ = 0;
+  std::vector<float> rows_;  // reused
+  double ms_per_token_ = 0;
+};
+
+/// Guesses the tokens of one text with the head.
+class HeadDrafter final : public Drafter {
+ public:
+  /// The text is that of a sequence of the model's session. The head must outlive this.
+  HeadDrafter(PredictionHead& head, int32_t sequence) : head_(head), sequence_(sequence) { head_.add_user(); }
+  ~HeadDrafter() override { head_.remove_user(); }
+
+  std::string_view name() const override { return "mtp"; }
+  double prior(int32_t confidence) const override { return (confidence + 0.5) / kConfidences; }
+  bool takes_time() const override { return true; }
+  double ms_per_token() const override { return head_.ms_per_token(); }
+  void begin(std::span<const int32_t> text) override {
+    head_.begin(sequence_, text);
+    last_ = text.empty() ? -1 : text.back();
+  }
+  void append(int32_t token) override { last_ = token; }
+  Result<> draft(const DraftRequest& request, FunctionRef<bool(const DraftToken&)> add,
+                 const CancelToken* cancel) override;
+
+ private:
+  PredictionHead& head_;
+  int32_t sequence_;
+  int32_t last_ = -1;  // the last token of the text
+};
+
+}  // namespace tessera

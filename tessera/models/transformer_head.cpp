@@ -1,0 +1,85 @@
+// The prediction head of a transformer, as DeepSeek V3 has it (DeepSeek-AI 2024, section 2.2): the embedding of a token
+// and the model's hidden state of the token before it, each normed, are joined by a product. A block like the model's layers
+// follows, then a norm and an output layer. Files have the block after those of the layers, and the other weights under
+// blk.N.nextn. Weights that the file lacks are the model's.
+//
+// Files may have several such blocks. The first one then makes all guesses: it also takes its own hidden states.
+#include <utility>
+
+#include "tessera/base/index.h"
+#include "tessera/models/transformer.h"
+
+namespace tessera {
+
+class Transformer::Head final : public Model {
+ public:
+  Head(const Transformer& trunk, const ModelInfo& info) : Model(trunk.files_), trunk_(trunk) { info_ = info; }
+
+  Value build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const override {
+    return build_hidden(b, in, cache).logits;
+  }
+  Value build_embeddings(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const override {
+    return build_hidden(b, in, cache).hidden;
+  }
+  HiddenRows build_hidden(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const override;
+  Value build_rank(GraphBuilder& /*b*/, Value /*x*/) const override { return {}; }
+
+  nn::Linear join;  // [2 * n_embd, n_embd]
+  nn::Norm embd_norm, hidden_norm, output_norm;
+  const Tensor* token_embd = nullptr;
+  nn::Linear output;
+  TransformerLayer layer;
+
+ private:
+  const Transformer& trunk_;
+};
+
+HiddenRows Transformer::Head::build_hidden(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
+  LayerBuilder s = trunk_.layer_builder(b, in, cache, trunk_.n_layers_ + 1);
+  s.layer = trunk_.n_layers_;
+  const Value embeddings = b.get_rows(b.tensor(*token_embd), in.tokens);
+  Value x = nn::linear(b, b.concat(nn::norm(b, embeddings, embd_norm), nn::norm(b, in.hidden, hidden_norm)), join);
+  x = s.norm(trunk_.layer(s, x, layer), output_norm);
+  const Value hidden = b.output(x, "hidden");
+  return {.logits = trunk_.logits(b, x, output), .hidden = hidden};
+}
+
+HiddenRows Transformer::build_hidden(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
+  LayerBuilder s = layer_builder(b, in, cache, n_layers_ + 1);  // so that the last layer computes all tokens
+  const Value hidden = b.output(run_layers(s), "hidden");
+  return {.logits = logits(b, s.wanted(hidden), output_), .hidden = hidden};
+}
+
+Result<> Transformer::add_head() {
+  if (!traits_.has_heads) return Model::add_head();
+  const int64_t il = n_layers_, n_embd = info_.n_embd;
+  if (n_blocks_ == n_layers_ || !weights_.has(block(il, "nextn.eh_proj.weight")))
+    return fail(ErrorCode::unsupported, "{}: the file has no prediction head", files_.name());
+  // The block's K and V are the only layer of the head's cache.
+  std::vector<KvLayerShape> trunk_layers = std::exchange(info_.kv_layers, {});
+  TransformerLayer layer = list_layer(il);
+  ModelInfo info = info_;
+  info_.kv_layers = std::move(trunk_layers);
+  info.n_layers = 1;
+  info.recurrent_layers.clear();
+  info.recurrent_blocks.clear();
+  info.n_scores = 0;
+  finish_cache_layers(info, {&layer, 1}, il);
+
+  auto head = std::make_unique<Head>(*this, info);
+  head->layer = std::move(layer);
+  head->join = linear(block(il, "nextn.eh_proj"), 2 * n_embd, n_embd);
+  head->embd_norm = norm(il, "nextn.enorm");
+  head->hidden_norm = norm(il, "nextn.hnorm");
+  head->output_norm = maybe_norm(block(il, "nextn.shared_head_norm"), {n_embd});
+  if (!head->output_norm.present()) head->output_norm = output_norm_;
+  const std::string own_table = block(il, "nextn.embed_tokens.weight"), own_output = block(il, "nextn.shared_head_head");
+  head->token_embd = weights_.maybe(own_table, {n_embd, info_.n_vocab}, Op::get_rows);
+  if (head->token_embd == nullptr) head->token_embd = token_embd_;
+  head->output = weights_.has(own_output + ".weight") ? linear(own_output, n_embd, info_.n_vocab) : output_;
+  TESSERA_TRY(weights_.finish());
+  head_ = std::move(head);
+  return {};
+}
+
+}  // namespace tessera

@@ -1,0 +1,385 @@
+// Prediction heads: their formula, the caches that follow the model's, and texts that stay the same.
+#include "tessera/engine/speculative/prediction_head.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/engine/generate.h"
+#include "tessera/engine/loaded_model.h"
+#include "tests/support/engine_support.h"
+#include "tests/support/head_model.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+SpeculationOptions head_guesses() { return {.kinds = {DraftKind::head}, .n_most = 5, .adapts = false}; }
+
+// A model with a head whose session is ready.
+Result<LoadedModel> load_with_head(const std::string& path, int32_t n_sequences = 1, int64_t n_ctx = 128) {
+  TESSERA_ASSIGN(std::shared_ptr<Registry> registry, create_registry(""));
+  TESSERA_ASSIGN(LoadedModel model, open_model(std::move(registry), {.path = path, .speculation = head_guesses()}));
+  SessionOptions session{.n_ctx = n_ctx, .n_ubatch = 16, .n_sequences = n_sequences};
+  model.speculation.extend(session);
+  TESSERA_TRY(load_session(model, session));
+  return model;
+}
+
+// --- the formula
+
+std::vector<double> normed(std::span<const float> x, std::span<const float> weight) {
+  double sum = 0;
+  for (const float v : x) sum += double{v} * double{v};
+  const double scale = 1 / std::sqrt(sum / static_cast<double>(x.size()) + double{1e-5f});
+  std::vector<double> y;
+  for (size_t i = 0; i < x.size(); ++i) y.push_back(double{x[i]} * scale * double{weight[i]});
+  return y;
+}
+
+// A model without a head that computes what the head does: its only layer is the head's block, and the embedding of
+// token t is the input of that block at position t.
+std::string block_alone(const std::string& path, const std::vector<std::vector<float>>& inputs) {
+  FloatModel m(path);
+  const std::string arch(m.file->metadata().get<std::string_view>("general.architecture").value());
+  const auto n_blocks = m.file->metadata().get<uint32_t>(arch + ".block_count").value();
+  const std::string block = "blk." + std::to_string(n_blocks - 1) + ".";
+  const auto take = [&](const std::string& own, const std::string& of_model) {
+    const FloatModel::Entry* entry = m.find(block + "nextn." + own + ".weight");
+    return (entry != nullptr ? *entry : m.at(of_model)).values;
+  };
+  const auto norm = take("shared_head_norm", "output_norm.weight"), output = take("shared_head_head", "output.weight");
+  m.at("output_norm.weight").values = norm;
+  m.at("output.weight").values = output;
+  std::erase_if(m.tensors, [&](const FloatModel::Entry& entry) {
+    return entry.name.starts_with("blk.") &&
+           (!entry.name.starts_with(block) || entry.name.find("nextn") != std::string::npos);
+  });
+  for (FloatModel::Entry& entry : m.tensors)
+    if (entry.name.starts_with(block)) entry.name.replace(0, block.size(), "blk.0.");
+  std::vector<float>& table = m.at("token_embd.weight").values;
+  for (size_t t = 0; t < inputs.size(); ++t)
+    std::ranges::copy(inputs[t], table.begin() + static_cast<ptrdiff_t>(t * inputs[t].size()));
+  m.keys.set(arch + ".block_count", 1u);
+  m.keys.set(arch + ".nextn_predict_layers", 0u);
+  m.keys.set(arch + ".leading_dense_block_count", 0u);
+  m.keys.set(arch + ".full_attention_interval", 1u);
+  if (arch == "qwen35moe") m.keys.set_array(arch + ".attention.recurrent_layers", std::vector<int32_t>{0});
+  return m.write(arch + "-block.gguf");
+}
+
+void check_formula(const std::string& path) {
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path, {.has_head = true}));
+  FloatModel weights(path);
+  const std::string block = "blk." + std::to_string(engine->model().info().n_layers) + ".nextn.";
+  const auto values = [&](const std::string& name) { return weights.at(block + name + ".weight").values; };
+  const std::vector<int32_t> tokens = token_ids(*engine, 12);
+  const auto n = static_cast<int64_t>(tokens.size());
+  ASSERT_OK_AND_ASSIGN(const auto trunk, Session::create(engine, {.n_ctx = 32,
+                                                                 .n_ubatch = 16,
+                                                                 .n_outputs = 16,
+                                                                 .part = SessionPart::model_with_hidden}));
+  ASSERT_OK_AND_ASSIGN(const auto plain, Session::create(engine, {.n_ctx = 32, .n_ubatch = 16, .n_outputs = 16}));
+  ASSERT_OK_AND_ASSIGN(const auto want_logits, logits_of(*plain, tokens));
+  ASSERT_OK_AND_ASSIGN(const auto same_logits, logits_of(*trunk, tokens));
+  EXPECT_TRUE(same_bits(want_logits, same_logits));
+  EXPECT_TRUE(plain->hidden().empty());
+  const size_t width = trunk->hidden().size() / tokens.size();
+  ASSERT_EQ(width, static_cast<size_t>(engine->model().info().n_embd));
+
+  // The hidden states of the tokens before, with zeros before the first one.
+  std::vector<float> before(width, 0.0f);
+  before.insert(before.end(), trunk->hidden().begin(), trunk->hidden().end() - static_cast<ptrdiff_t>(width));
+  const FloatModel::Entry* own = weights.find(block + "embed_tokens.weight");
+  const std::vector<float> table = own != nullptr ? own->values : weights.at("token_embd.weight").values;
+  const auto join = values("eh_proj"), enorm = values("enorm"), hnorm = values("hnorm");
+  std::vector<std::vector<float>> inputs;
+  for (size_t t = 0; t < tokens.size(); ++t) {
+    auto x = normed(std::span(table).subspan(static_cast<size_t>(tokens[t]) * width, width), enorm);
+    const auto h = normed(std::span(before).subspan(t * width, width), hnorm);
+    x.insert(x.end(), h.begin(), h.end());
+    std::vector<float>& u = inputs.emplace_back();
+    for (size_t o = 0; o < width; ++o) {
+      double sum = 0;
+      for (size_t i = 0; i < x.size(); ++i) sum += double{join[o * x.size() + i]} * x[i];
+      u.push_back(static_cast<float>(sum));
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(const auto alone, load_engine(block_alone(path, inputs)));
+  ASSERT_OK_AND_ASSIGN(const auto reference, Session::create(alone, {.n_ctx = 32, .n_ubatch = 16, .n_outputs = 16}));
+  std::vector<int32_t> ids(tokens.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  ASSERT_OK_AND_ASSIGN(const auto want, logits_of(*reference, ids));
+
+  ASSERT_OK_AND_ASSIGN(const auto head, Session::create(engine, {.n_ctx = 32,
+                                                                .n_ubatch = 16,
+                                                                .n_outputs = 16,
+                                                                .part = SessionPart::head}));
+  ASSERT_OK(head->decode_after(all_logits(tokens), before));
+  const std::vector<float> got = all_rows(*head);
+  ASSERT_EQ(got.size(), want.size());
+  double error = 0, power = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    error += std::pow(double{got[i]} - double{want[i]}, 2);
+    power += double{want[i]} * double{want[i]};
+  }
+  EXPECT_LT(error / power, 1e-9);
+  EXPECT_EQ(head->hidden().size(), tokens.size() * width);
+
+  // Token by token the bits are the same, also those of the hidden states.
+  const std::vector<float> hidden(head->hidden().begin(), head->hidden().end());
+  ASSERT_OK(head->clear());
+  for (int64_t t = 0; t < n; ++t) {
+    const auto i = static_cast<size_t>(t);
+    ASSERT_OK(head->decode_after(all_logits(std::span(tokens).subspan(i, 1), static_cast<int32_t>(t)),
+                                 std::span(before).subspan(i * width, width)));
+    EXPECT_TRUE(same_bits(head->logits(0), std::span(got).subspan(i * got.size() / tokens.size()).first(got.size() / tokens.size())));
+    EXPECT_TRUE(same_bits(head->hidden(), std::span(hidden).subspan(i * width, width)));
+  }
+}
+
+TEST(PredictionHead, ComputesItsFormulaInEveryArchitecture) {
+  for (const char* name : kHeadModels)
+    for (const HeadWeights weights : {HeadWeights::own, HeadWeights::of_model}) {
+      SCOPED_TRACE(name);
+      check_formula(head_model(name, weights));
+    }
+}
+
+// --- refusals
+
+TEST(PredictionHead, MissingHeadsAreRefused) {
+  EXPECT_ERROR(load_with_head(arch_model("glm4moe-moe")), "the file has no prediction head");
+  EXPECT_ERROR(load_with_head(arch_model("llama-dense")), "prediction heads of the architecture llama");
+  FloatModel trunk(head_model("glm4moe-moe"));
+  trunk.drop("blk.2.nextn.eh_proj.weight");  // only the keys are left
+  EXPECT_ERROR(load_with_head(trunk.write("trunk.gguf")), "the file has no prediction head");
+  FloatModel broken(head_model("glm4moe-moe"));
+  broken.drop("blk.2.nextn.hnorm.weight");
+  EXPECT_ERROR(load_with_head(broken.write("broken.gguf")), "tensor blk.2.nextn.hnorm.weight");
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(head_model("glm4moe-moe")));  // not asked for its head
+  EXPECT_ERROR(Session::create(engine, {.n_ctx = 32, .part = SessionPart::head}), "no prediction head was loaded");
+  EXPECT_ERROR(create_speculator(head_guesses(), 10, {}), "no prediction head");
+}
+
+TEST(PredictionHead, HiddenStatesMustFitTheBatch) {
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(head_model("glm4moe-moe"), {.has_head = true}));
+  ASSERT_OK_AND_ASSIGN(const auto head,
+                       Session::create(engine, {.n_ctx = 32, .n_ubatch = 4, .part = SessionPart::head}));
+  const std::vector<float> hidden(size_t{6} * 128);
+  const auto batch = [&](size_t n) { return Batch::prompt(std::vector<int32_t>(n, 1), 0, 0); };
+  EXPECT_ERROR(head->decode_after(batch(2), std::span(hidden).first(128)), "hidden states of 128 elements");
+  EXPECT_ERROR(head->decode_after(batch(6), hidden), "hidden states of");  // more than a micro-batch
+  ASSERT_OK(head->decode_after(batch(4), std::span(hidden).first(512)));
+  ASSERT_OK_AND_ASSIGN(const auto plain, Session::create(engine, {.n_ctx = 32, .n_ubatch = 4}));
+  EXPECT_ERROR(plain->decode_after(batch(4), std::span(hidden).first(512)), "hidden states of");
+}
+
+// --- texts
+
+struct HeadText {
+  std::vector<int32_t> tokens{};
+  SpeculationCounts counts{};
+};
+
+Result<HeadText> write(Session& session, const std::shared_ptr<Engine>& engine, const sample::SamplerParams& params,
+                       GenerateOptions options, std::span<const int32_t> prompt, Speculator* speculator) {
+  TESSERA_TRY(session.clear());
+  TESSERA_ASSIGN(const auto chain, sample::Chain::create(params, sampling_vocab(engine), 128));
+  options.speculator = speculator;
+  Generator generator(session, *chain, 0, options);
+  TESSERA_TRY(generator.start(prompt, nullptr));
+  HeadText text;
+  while (true) {
+    TESSERA_ASSIGN(const int32_t token, generator.next(nullptr));
+    if (token < 0) break;
+    text.tokens.push_back(token);
+  }
+  if (speculator != nullptr) text.counts = speculator->counts();
+  TESSERA_TRY(generator.remove_guesses());
+  return text;
+}
+
+TEST(PredictionHead, AThousandTextsAreTheSame) {
+  int64_t n_accepted = 0;
+  const uint32_t n_texts = runs_all_cases() ? 200 : 8;  // of each architecture
+  for (const char* name : kHeadModels) {
+    SCOPED_TRACE(name);
+    ASSERT_OK_AND_ASSIGN(const LoadedModel model, load_with_head(head_model(name)));
+    ASSERT_OK_AND_ASSIGN(const auto plain, Session::create(model.engine, {.n_ctx = 128, .n_ubatch = 16}));
+    ASSERT_OK_AND_ASSIGN(const auto speculator, model.create_speculator());
+    for (uint32_t i = 0; i < n_texts; ++i) {
+      const auto prompt = token_ids(*model.engine, 1 + i % 30, i + 1);
+      const sample::SamplerParams params{.seed = i, .temp = i % 4 == 0 ? 0.0f : 0.25f * static_cast<float>(i % 4)};
+      const GenerateOptions options{.n_predict = 10 + i % 30, .ignore_end = i % 2 == 0};
+      ASSERT_OK_AND_ASSIGN(const HeadText want, write(*plain, model.engine, params, options, prompt, nullptr));
+      ASSERT_OK_AND_ASSIGN(const HeadText got,
+                           write(*model.session, model.engine, params, options, prompt, speculator.get()));
+      ASSERT_EQ(got.tokens, want.tokens) << i;
+    }
+    EXPECT_GT(speculator->counts().n_drafted, 20 * n_texts);
+    EXPECT_LT(speculator->counts().n_accepted, speculator->counts().n_drafted);
+    n_accepted += speculator->counts().n_accepted;
+  }
+  EXPECT_GT(n_accepted, 0);
+}
+
+TEST(PredictionHead, AHeadThatComputesTheModelIsAlwaysRight) {
+  ASSERT_OK_AND_ASSIGN(const LoadedModel model, load_with_head(copying_head_model()));
+  ASSERT_OK_AND_ASSIGN(const auto speculator, model.create_speculator());
+  const GenerateOptions options{.n_predict = 60, .ignore_end = true};
+  ASSERT_OK_AND_ASSIGN(const HeadText text, write(*model.session, model.engine, {.seed = 1, .temp = 0}, options,
+                                                  token_ids(*model.engine, 7), speculator.get()));
+  EXPECT_EQ(text.tokens.size(), 60u);
+  EXPECT_EQ(text.counts.n_accepted, text.counts.n_drafted);
+  EXPECT_GE(text.counts.n_drafted, 48);  // 5 of 6 tokens
+}
+
+// --- the cache that follows
+
+// The guesses after `text`, whose last token is at `position`.
+Result<std::vector<int32_t>> guesses_after(Drafter& drafter, int64_t n, int64_t position) {
+  std::vector<int32_t> guesses;
+  TESSERA_TRY(drafter.draft(
+      {.n_most = n, .position = static_cast<int32_t>(position)},
+      [&](const DraftToken& guess) {
+        guesses.push_back(guess.token);
+        return true;
+      },
+      nullptr));
+  return guesses;
+}
+
+// The guesses of a head that has read the text at once.
+Result<std::vector<int32_t>> fresh_guesses(const LoadedModel& model, std::span<const int32_t> text, int64_t n) {
+  TESSERA_TRY(model.session->remove(0, 0, 1000));
+  HeadDrafter drafter(*model.head, 0);
+  drafter.begin(text);
+  TESSERA_TRY(model.session->decode(Batch::prompt(text.first(text.size() - 1), 0, 0)));
+  return guesses_after(drafter, n, std::ssize(text) - 1);
+}
+
+class FollowingHead : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string path = head_model(GetParam());
+    ASSERT_OK_AND_ASSIGN(model_, load_with_head(path, 2));
+    ASSERT_OK_AND_ASSIGN(fresh_, load_with_head(path));
+    text_ = token_ids(*model_.engine, 60);
+  }
+
+  LoadedModel model_, fresh_;
+  std::vector<int32_t> text_;
+};
+
+TEST_P(FollowingHead, ItGuessesTheSameAfterWrongGuesses) {
+  HeadDrafter drafter(*model_.head, 1);
+  drafter.begin(std::span(text_).first(10));
+  const auto wrong = token_ids(*model_.engine, 60, 9);
+  ASSERT_OK(model_.session->decode(Batch::prompt(std::span(text_).first(9), 0, 1)));
+  int32_t n_others = 0;
+  for (size_t n = 10; n + 4 < text_.size(); n += 3) {
+    ASSERT_OK_AND_ASSIGN(const auto got, guesses_after(drafter, 3, static_cast<int64_t>(n) - 1));
+    ASSERT_OK_AND_ASSIGN(const auto want, fresh_guesses(fresh_, std::span(text_).first(n), 3));
+    EXPECT_EQ(got, want) << n;
+    // The step verifies three tokens of the text and two others. Another sequence is in it too.
+    ASSERT_OK(model_.session->checkpoint(1));
+    Batch batch = Batch::prompt(std::span(text_).subspan(n - 1, 3), static_cast<int32_t>(n) - 1, 1);
+    for (int32_t i = 0; i < 2; ++i)
+      batch.add({.token = wrong[n], .position = static_cast<int32_t>(n) + 2 + i, .sequence = 1});
+    batch.add({.token = wrong[n], .position = n_others++, .sequence = 0});
+    ASSERT_OK(model_.session->decode(batch));
+    if (model_.session->is_recurrent()) {
+      const auto at = static_cast<int32_t>(n) - 1;
+      ASSERT_OK(model_.session->remove(1, at, at + 5));
+      ASSERT_OK(model_.session->decode(Batch::prompt(std::span(text_).subspan(n - 1, 3), at, 1)));
+    } else {
+      ASSERT_OK(model_.session->remove(1, static_cast<int32_t>(n) + 2, static_cast<int32_t>(n) + 4));
+    }
+    ASSERT_OK(model_.session->drop_checkpoints(1));
+    for (size_t i = n; i < n + 3; ++i) drafter.append(text_[i]);
+  }
+}
+
+TEST_P(FollowingHead, ATextThatBeginsTheSameIsKept) {
+  HeadDrafter drafter(*model_.head, 0);
+  ASSERT_OK(model_.session->decode(Batch::prompt(std::span(text_).first(40), 0, 0)));
+  auto other = text_;
+  for (size_t i = 30; i < other.size(); ++i) other[i] = text_[i] ^ 1;
+  if (model_.session->is_recurrent()) {
+    ASSERT_OK(model_.session->remove(0, 0, 40));
+    ASSERT_OK(model_.session->decode(Batch::prompt(std::span(other).first(30), 0, 0)));
+  } else {
+    ASSERT_OK(model_.session->remove(0, 30, 40));
+  }
+  drafter.begin(std::span(other).first(36));
+  ASSERT_OK(model_.session->decode(Batch::prompt(std::span(other).subspan(30, 5), 30, 0)));
+  ASSERT_OK_AND_ASSIGN(const auto got, guesses_after(drafter, 4, 35));
+  ASSERT_OK_AND_ASSIGN(const auto want, fresh_guesses(fresh_, std::span(other).first(36), 4));
+  EXPECT_EQ(got, want);
+}
+
+TEST_P(FollowingHead, AHeadWithoutTheTokenBeforeMakesNoGuess) {
+  HeadDrafter drafter(*model_.head, 0);
+  drafter.begin(text_);
+  ASSERT_OK_AND_ASSIGN(const auto none, guesses_after(drafter, 4, 59));
+  EXPECT_TRUE(none.empty());
+  ASSERT_OK(model_.session->decode(Batch::prompt(std::span(text_).first(20), 0, 0)));
+  ASSERT_OK_AND_ASSIGN(const auto ahead, guesses_after(drafter, 4, 21));
+  EXPECT_TRUE(ahead.empty());
+  ASSERT_OK_AND_ASSIGN(const auto guesses, guesses_after(drafter, 4, 20));
+  EXPECT_EQ(guesses.size(), 4u);
+  EXPECT_GT(drafter.ms_per_token(), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, FollowingHead, ::testing::ValuesIn(kHeadModels), [](const auto& info) {
+  std::string name = info.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+TEST(PredictionHead, ItFollowsOnlyWhileItIsUsed) {
+  ASSERT_OK_AND_ASSIGN(const LoadedModel model, load_with_head(head_model("glm4moe-moe")));
+  const auto text = token_ids(*model.engine, 20);
+  ASSERT_OK(model.session->decode(Batch::prompt(text, 0, 0)));
+  HeadDrafter drafter(*model.head, 0);
+  drafter.begin(text);
+  ASSERT_OK_AND_ASSIGN(const auto unread, guesses_after(drafter, 2, 20));
+  EXPECT_TRUE(unread.empty());
+  // It goes on from where it is: the text before is unknown to it.
+  ASSERT_OK(model.session->decode(Batch::prompt(std::span(text).first(3), 20, 0)));
+  ASSERT_OK_AND_ASSIGN(const auto guesses, guesses_after(drafter, 2, 23));
+  EXPECT_EQ(guesses.size(), 2u);
+}
+
+// A sequence that is no longer used may fill the head's cache. It is then forgotten.
+TEST(PredictionHead, AFullCacheIsEmptied) {
+  ASSERT_OK_AND_ASSIGN(const LoadedModel model, load_with_head(head_model("glm4moe-moe"), 2, 64));
+  HeadDrafter first(*model.head, 0), second(*model.head, 1);
+  const auto text = token_ids(*model.engine, 60);
+  for (int round = 0; round < 4; ++round)
+    for (const int32_t sequence : {0, 1}) {
+      ASSERT_OK(model.session->clear());
+      ASSERT_OK(model.session->decode(Batch::prompt(std::span(text).first(59), 0, sequence)));
+      HeadDrafter& drafter = sequence == 0 ? first : second;
+      drafter.begin(text);
+      ASSERT_OK_AND_ASSIGN(const auto guesses, guesses_after(drafter, 2, 59));
+      EXPECT_EQ(guesses.size(), 2u);
+    }
+}
+
+TEST(PredictionHead, PlannedBytesAreTaken) {
+  for (const int64_t n_ctx : {64, 1000}) {
+    ASSERT_OK_AND_ASSIGN(const LoadedModel model, load_with_head(head_model("qwen35"), 3, n_ctx));
+    SessionOptions session = model.session->options();
+    ASSERT_OK_AND_ASSIGN(const MemoryReport plan, plan_sessions(*model.engine, session, {}));
+    const MemoryReport taken = model.allocated_memory();
+    EXPECT_EQ(plan.total(), taken.total());
+    session.part = SessionPart::model;
+    ASSERT_OK_AND_ASSIGN(const MemoryReport without, plan_sessions(*model.engine, session, {}));
+    EXPECT_LT(without.bytes(MemoryPart::Kind::cache), plan.bytes(MemoryPart::Kind::cache));
+    EXPECT_EQ(without.bytes(MemoryPart::Kind::weights), plan.bytes(MemoryPart::Kind::weights));
+  }
+}
+
+}  // namespace
+}  // namespace tessera

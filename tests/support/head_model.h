@@ -1,0 +1,86 @@
+// Tiny models with a prediction head: models of the tests, to which a head is added.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/support/float_model.h"
+#include "tests/support/spec_model.h"
+#include "tests/support/tiny_qwen.h"
+
+namespace tessera::testing {
+
+/// Models to which a head can be added: the architectures whose heads are supported.
+inline constexpr const char* kHeadModels[] = {"glm4moe-moe", "deepseek2-moe", "qwen3next", "qwen35", "qwen35moe"};
+
+/// The path of one of kHeadModels, without a head.
+inline std::string headless_model(const std::string& name) {
+  if (name == "qwen3next") return tiny::tiny_qwen(tiny::Qwen::next).write("qwen3next.gguf");
+  if (name == "qwen35") return tiny::tiny_qwen(tiny::Qwen::dense35).write("qwen35.gguf");
+  if (name == "qwen35moe") return tiny::tiny_qwen(tiny::Qwen::moe35).write("qwen35moe.gguf");
+  return arch_model(name);
+}
+
+/// A weight that the head has or takes from the model.
+enum class HeadWeights : uint8_t { own, of_model };
+
+/// Adds a head to a model of kHeadModels: a block like that of `donor`, a layer with attention, and random weights.
+inline void add_head(FloatModel& m, int donor, HeadWeights weights) {
+  const std::string arch(m.file->metadata().get<std::string_view>("general.architecture").value());
+  const auto n_layers = m.file->metadata().get<uint32_t>(arch + ".block_count").value();
+  m.keys.set(arch + ".block_count", n_layers + 1);
+  m.keys.set(arch + ".nextn_predict_layers", 1u);
+  if (m.file->metadata().find(arch + ".attention.recurrent_layers") != nullptr && arch == "qwen35moe")
+    m.keys.set_array(arch + ".attention.recurrent_layers", std::vector<int32_t>{1, 0, 1, 0});
+  const std::string from = "blk." + std::to_string(donor) + ".", to = "blk." + std::to_string(n_layers) + ".";
+  std::vector<FloatModel::Entry> block;
+  for (const FloatModel::Entry& entry : m.tensors)
+    if (entry.name.starts_with(from)) block.push_back(entry);
+  for (FloatModel::Entry& entry : block) {
+    entry.name.replace(0, from.size(), to);
+    std::ranges::reverse(entry.values);  // other weights than the donor's
+    m.tensors.push_back(std::move(entry));
+  }
+  const Shape table = m.at("token_embd.weight").shape;
+  const int64_t n_embd = table[0];
+  const auto add = [&](const std::string& name, const Shape& shape, double mean, double scale) {
+    const std::string whole = to + "nextn." + name + ".weight";
+    m.tensors.push_back(
+        {whole, shape, spec_weights(whole, static_cast<size_t>(shape.n_elements()), mean, scale, 7)});
+  };
+  const double unit = std::sqrt(3.0 / static_cast<double>(n_embd));
+  add("eh_proj", {2 * n_embd, n_embd}, 0, unit / 2);
+  add("enorm", {n_embd}, 1, 0.4);
+  add("hnorm", {n_embd}, 1, 0.4);
+  if (weights == HeadWeights::of_model) return;
+  add("embed_tokens", table, 0, 1.2);
+  add("shared_head_head", table, 0, unit);
+  add("shared_head_norm", {n_embd}, 1, 0.4);
+}
+
+/// The path of a model of kHeadModels with a random head.
+inline std::string head_model(const std::string& name, HeadWeights weights = HeadWeights::own) {
+  FloatModel m(headless_model(name));
+  add_head(m, 1, weights);
+  return m.write(name + "-head.gguf");
+}
+
+/// The path of a glm4moe model whose layers do nothing, so that a token depends on the token before it alone. Its head
+/// computes the same, and so all its guesses of a greedy text are right.
+inline std::string copying_head_model() {
+  FloatModel m(headless_model("glm4moe-moe"));
+  add_head(m, 1, HeadWeights::of_model);
+  m.drop_scales();
+  for (FloatModel::Entry& entry : m.tensors) {
+    const auto ends = [&](std::string_view name) { return entry.name.find(name) != std::string::npos; };
+    if (ends("attn_output.weight") || ends("ffn_down")) std::ranges::fill(entry.values, 0.0f);
+    if (ends("enorm")) std::ranges::fill(entry.values, 1.0f);
+    if (!ends("eh_proj")) continue;
+    std::ranges::fill(entry.values, 0.0f);
+    const auto n_out = static_cast<size_t>(entry.shape[1]);
+    for (size_t i = 0; i < n_out; ++i) entry.values[i * 2 * n_out + i] = 1.0f;
+  }
+  return m.write("copying-head.gguf");
+}
+
+}  // namespace tessera::testing

@@ -1,7 +1,7 @@
 // The prediction head of a transformer, as DeepSeek V3 has it (DeepSeek-AI 2024, section 2.2): the embedding of a token
-// and the model's hidden state of the token before it, each normed, are joined by a product. A block like the model's layers
-// follows, then a norm and an output layer. Files have the block after those of the layers, and the other weights under
-// blk.N.nextn. Weights that the file lacks are the model's.
+// and the model's hidden state of the token before it, each normed, are joined by a product. A block like the model's
+// layers follows, then a norm and an output layer. Files have the block after those of the layers, and the other
+// weights under blk.N.nextn. Weights that the file lacks are the model's.
 //
 // Files may have several such blocks. The first one then makes all guesses: it also takes its own hidden states.
 #include <utility>
@@ -73,7 +73,8 @@ Result<> Transformer::add_head() {
   head->hidden_norm = norm(il, "nextn.hnorm");
   head->output_norm = maybe_norm(block(il, "nextn.shared_head_norm"), {n_embd});
   if (!head->output_norm.present()) head->output_norm = output_norm_;
-  const std::string own_table = block(il, "nextn.embed_tokens.weight"), own_output = block(il, "nextn.shared_head_head");
+  const std::string own_table = block(il, "nextn.embed_tokens.weight"),
+                    own_output = block(il, "nextn.shared_head_head");
   head->token_embd = weights_.maybe(own_table, {n_embd, info_.n_vocab}, Op::get_rows);
   if (head->token_embd == nullptr) head->token_embd = token_embd_;
   head->output = weights_.has(own_output + ".weight") ? linear(own_output, n_embd, info_.n_vocab) : output_;

@@ -1,8 +1,9 @@
 // The plan equals the allocated memory, byte for byte and buffer by buffer.
 #include <gtest/gtest.h>
 
+#include "tests/support/arch_files.h"
 #include "tests/support/engine_support.h"
-#include "tests/support/spec_model.h"
+#include "tests/support/head_model.h"
 
 namespace tessera {
 namespace {
@@ -80,6 +81,32 @@ TEST(WantMemory, RefusesWhatTheDeviceHasNot) {
   const auto wanted = require_memory(*engine, report);
   EXPECT_ERROR(wanted, "1152921504606846976 bytes needed");
   EXPECT_EQ(wanted.error().code(), ErrorCode::out_of_memory);
+}
+
+// The plan of a smaller step may be larger than that of the largest one, and then takes the latter's places.
+TEST(MemoryReport, StepsOfEverySizeFitInThePlan) {
+  std::vector<std::string> paths;
+  for (const char* name : kArchFiles) paths.push_back(arch_model(name));
+  for (const char* name : kHeadModels) paths.push_back(headless_model(name));
+  for (const std::string& path : paths) {
+    SCOPED_TRACE(path);
+    ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
+    if (!engine->model().info().has_logits) continue;
+    const auto tokens = token_ids(*engine, 16);
+    for (const int64_t n_outputs : {1, 5}) {
+      ASSERT_OK_AND_ASSIGN(const auto session,
+                           Session::create(engine, {.n_ctx = 64, .n_ubatch = 16, .n_outputs = n_outputs}));
+      for (size_t n = 1; n <= tokens.size(); ++n)
+        for (size_t wanted = 0; wanted <= std::min(n, static_cast<size_t>(n_outputs)); ++wanted) {
+          Batch batch;
+          for (size_t i = 0; i < n; ++i)
+            batch.add({.token = tokens[i], .position = static_cast<int32_t>(i), .wants_logits = i + wanted >= n});
+          ASSERT_OK(session->clear());
+          const auto done = session->decode(batch);
+          ASSERT_TRUE(done.has_value()) << n << " tokens, " << wanted << " outputs: " << done.error().message();
+        }
+    }
+  }
 }
 
 TEST(EngineLoad, MayBeStoppedAndStartedAgain) {

@@ -74,10 +74,9 @@ void check_formula(const std::string& path) {
   const auto values = [&](const std::string& name) { return weights.at(block + name + ".weight").values; };
   const std::vector<int32_t> tokens = token_ids(*engine, 12);
   const auto n = static_cast<int64_t>(tokens.size());
-  ASSERT_OK_AND_ASSIGN(const auto trunk, Session::create(engine, {.n_ctx = 32,
-                                                                 .n_ubatch = 16,
-                                                                 .n_outputs = 16,
-                                                                 .part = SessionPart::model_with_hidden}));
+  ASSERT_OK_AND_ASSIGN(
+      const auto trunk,
+      Session::create(engine, {.n_ctx = 32, .n_ubatch = 16, .n_outputs = 16, .part = SessionPart::model_with_hidden}));
   ASSERT_OK_AND_ASSIGN(const auto plain, Session::create(engine, {.n_ctx = 32, .n_ubatch = 16, .n_outputs = 16}));
   ASSERT_OK_AND_ASSIGN(const auto want_logits, logits_of(*plain, tokens));
   ASSERT_OK_AND_ASSIGN(const auto same_logits, logits_of(*trunk, tokens));
@@ -110,10 +109,9 @@ void check_formula(const std::string& path) {
   std::iota(ids.begin(), ids.end(), 0);
   ASSERT_OK_AND_ASSIGN(const auto want, logits_of(*reference, ids));
 
-  ASSERT_OK_AND_ASSIGN(const auto head, Session::create(engine, {.n_ctx = 32,
-                                                                .n_ubatch = 16,
-                                                                .n_outputs = 16,
-                                                                .part = SessionPart::head}));
+  ASSERT_OK_AND_ASSIGN(
+      const auto head,
+      Session::create(engine, {.n_ctx = 32, .n_ubatch = 16, .n_outputs = 16, .part = SessionPart::head}));
   ASSERT_OK(head->decode_after(all_logits(tokens), before));
   const std::vector<float> got = all_rows(*head);
   ASSERT_EQ(got.size(), want.size());
@@ -132,7 +130,8 @@ void check_formula(const std::string& path) {
     const auto i = static_cast<size_t>(t);
     ASSERT_OK(head->decode_after(all_logits(std::span(tokens).subspan(i, 1), static_cast<int32_t>(t)),
                                  std::span(before).subspan(i * width, width)));
-    EXPECT_TRUE(same_bits(head->logits(0), std::span(got).subspan(i * got.size() / tokens.size()).first(got.size() / tokens.size())));
+    EXPECT_TRUE(same_bits(head->logits(0),
+                          std::span(got).subspan(i * got.size() / tokens.size()).first(got.size() / tokens.size())));
     EXPECT_TRUE(same_bits(head->hidden(), std::span(hidden).subspan(i * width, width)));
   }
 }

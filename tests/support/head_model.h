@@ -45,8 +45,7 @@ inline void add_head(FloatModel& m, int donor, HeadWeights weights) {
   const int64_t n_embd = table[0];
   const auto add = [&](const std::string& name, const Shape& shape, double mean, double scale) {
     const std::string whole = to + "nextn." + name + ".weight";
-    m.tensors.push_back(
-        {whole, shape, spec_weights(whole, static_cast<size_t>(shape.n_elements()), mean, scale, 7)});
+    m.tensors.push_back({whole, shape, spec_weights(whole, static_cast<size_t>(shape.n_elements()), mean, scale, 7)});
   };
   const double unit = std::sqrt(3.0 / static_cast<double>(n_embd));
   add("eh_proj", {2 * n_embd, n_embd}, 0, unit / 2);

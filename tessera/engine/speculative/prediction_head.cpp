@@ -32,8 +32,8 @@ Result<MemoryReport> PredictionHead::plan(const Engine& engine, const SessionOpt
   TESSERA_ASSIGN(const MemoryReport session, Session::plan(engine, options));
   report.add_session(session);
   const int64_t n_rows = options.n_sequences * kHiddenRows + std::min(options.n_ubatch, options.n_ctx);
-  report.parts.push_back({MemoryPart::Kind::output, "host", "host",
-                          to_size(n_rows * engine.model().info().n_embd) * sizeof(float)});
+  report.parts.push_back(
+      {MemoryPart::Kind::output, "host", "host", to_size(n_rows * engine.model().info().n_embd) * sizeof(float)});
   return report;
 }
 
@@ -110,8 +110,8 @@ const float* PredictionHead::hidden_at(Follower& follower, int32_t position) con
   return is_known ? hidden_row(follower, position).data() : nullptr;
 }
 
-// The head is behind the model by design: at each position it has the hidden state of the token before. A head that cannot
-// follow, such as one whose cache is full, forgets its texts and goes on from there.
+// The head is behind the model by design: at each position it has the hidden state of the token before. A head that
+// cannot follow, such as one whose cache is full, forgets its texts and goes on from there.
 void PredictionHead::follow(std::span<const BatchToken> tokens, std::span<const float> hidden) {
   if (n_users_ == 0 || read(tokens, hidden)) return;
   forget_all();

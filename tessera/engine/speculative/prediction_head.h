@@ -46,7 +46,7 @@ class PredictionHead {
     int32_t begin = 0;
     std::vector<int32_t> tokens{};
     std::vector<float> hidden{};  // of the last positions: position p is in row p % kHiddenRows
-    int32_t first_hidden = 0;      // the lowest position whose hidden state is known
+    int32_t first_hidden = 0;     // the lowest position whose hidden state is known
 
     int32_t end() const { return begin + static_cast<int32_t>(tokens.size()); }
   };

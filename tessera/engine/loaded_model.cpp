@@ -38,7 +38,7 @@ Result<std::unique_ptr<PredictionHead>> create_head(const LoadedModel& model, Se
 Result<> load_draft(LoadedModel& model, const SessionOptions& options, const LoadEvents& events) {
   if (model.draft_engine == nullptr) return {};
   TESSERA_TRY(model.draft_engine->load(events.progress));
-  TESSERA_ASSIGN(model.draft, Session::create(model.draft_engine, options));
+  TESSERA_ASSIGN(model.draft, Session::create(model.draft_engine, options, model.session.get()));
   return {};
 }
 

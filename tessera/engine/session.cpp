@@ -43,14 +43,16 @@ Result<SessionOptions> checked_options(const Engine& engine, SessionOptions opti
 }  // namespace
 
 // Everything but memory: plan() measures the result, create() allocates it.
-Result<std::unique_ptr<Session>> Session::prepare(const Engine& engine, const SessionOptions& options) {
+Result<std::unique_ptr<Session>> Session::prepare(const Engine& engine, const SessionOptions& options,
+                                                  const Session* beside) {
   std::unique_ptr<Session> session(new Session);
   TESSERA_ASSIGN(session->model_, part_of_model(engine, options.part));
   TESSERA_ASSIGN(session->options_, checked_options(engine, options));
   TESSERA_TRY(session->plan_memory(engine));
   TESSERA_ASSIGN(session->adapters_, AdapterSet::create(engine, options.adapters, session->options_.n_sequences));
-  TESSERA_ASSIGN(session->graphs_, StepGraphs::create(engine, *session->model_, session->options_, *session->memory_,
-                                                      session->adapters_));
+  TESSERA_ASSIGN(session->graphs_,
+                 StepGraphs::create(engine, *session->model_, session->options_, *session->memory_, session->adapters_,
+                                    beside == nullptr ? nullptr : beside->graphs_.get()));
   return session;
 }
 
@@ -104,11 +106,12 @@ Result<std::unique_ptr<const Session>> Session::plan_session(const Engine& engin
   return prepare(engine, options);
 }
 
-Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Engine> engine, const SessionOptions& options) {
+Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Engine> engine, const SessionOptions& options,
+                                                 const Session* beside) {
   if (!engine->is_loaded()) return fail(ErrorCode::internal, "the engine is not loaded");
   for (const auto& [adapter, scale] : options.adapters)
     if (!adapter->is_loaded()) return fail(ErrorCode::internal, "{}: the adapter is not loaded", adapter->name());
-  TESSERA_ASSIGN(auto session, prepare(*engine, options));
+  TESSERA_ASSIGN(auto session, prepare(*engine, options, beside));
   session->engine_ = std::move(engine);
   TESSERA_ASSIGN(const std::vector<Graph> graphs, session->graphs_->largest_graphs());
   TESSERA_TRY(session->memory_->allocate());

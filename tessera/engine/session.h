@@ -27,8 +27,10 @@ class Session {
   static Result<MemoryReport> plan(const Engine& engine, const SessionOptions& options);
   /// A session without memory, to inspect its steps. The engine must outlive it. Errors: those of plan().
   static Result<std::unique_ptr<const Session>> plan_session(const Engine& engine, const SessionOptions& options);
-  /// The engine must be loaded. Errors: those of plan(); out_of_memory.
-  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Engine> engine, const SessionOptions& options);
+  /// The engine must be loaded. With `beside` the session computes with the threads of that one, so that theirs do not
+  /// compete for the cores; the two then run in turns. Errors: those of plan(); out_of_memory.
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Engine> engine, const SessionOptions& options,
+                                                 const Session* beside = nullptr);
 
   const Engine& engine() const { return *engine_; }
   const SessionOptions& options() const { return options_; }
@@ -157,7 +159,8 @@ class Session {
   struct MicroBatch;
 
   Session() = default;
-  static Result<std::unique_ptr<Session>> prepare(const Engine& engine, const SessionOptions& options);
+  static Result<std::unique_ptr<Session>> prepare(const Engine& engine, const SessionOptions& options,
+                                                  const Session* beside = nullptr);
   Result<> plan_memory(const Engine& engine);
   int64_t row_width() const;
   int64_t most_hidden() const;

@@ -23,17 +23,27 @@ StepGraphs::StepGraphs(const Model& model, const SessionOptions& options, const 
 
 Result<std::unique_ptr<StepGraphs>> StepGraphs::create(const Engine& engine, const Model& model,
                                                        const SessionOptions& options, const SequenceMemory& memory,
-                                                       AdapterSet& adapters) {
+                                                       AdapterSet& adapters, const StepGraphs* beside) {
   std::unique_ptr<StepGraphs> graphs(new StepGraphs(model, options, memory, adapters));
-  TESSERA_TRY(graphs->create_executor(engine));
+  TESSERA_TRY(graphs->create_executor(engine, beside));
   return graphs;
 }
 
-Result<> StepGraphs::create_executor(const Engine& engine) {
+// A pipeline runs steps on threads of its own, also while another session runs.
+std::shared_ptr<Backend> StepGraphs::find_backend(const Device& device) const {
+  if (n_pipeline_slots_ > 1) return nullptr;
+  const auto found = std::ranges::find(backends_, &device, [](const auto& backend) { return &backend->device(); });
+  return found == backends_.end() ? nullptr : *found;
+}
+
+Result<> StepGraphs::create_executor(const Engine& engine, const StepGraphs* beside) {
   std::vector<Backend*> backends;
   for (const Device* device : engine.devices()) {
-    TESSERA_ASSIGN(auto backend,
-                   device->create_backend({.threads = options_.threads, .activations = options_.activations}));
+    std::shared_ptr<Backend> backend = beside == nullptr ? nullptr : beside->find_backend(*device);
+    if (backend == nullptr) {
+      TESSERA_ASSIGN(backend,
+                     device->create_backend({.threads = options_.threads, .activations = options_.activations}));
+    }
     backends.push_back(backend.get());
     backends_.push_back(std::move(backend));
   }

@@ -38,10 +38,10 @@ struct PreparedStep {
 class StepGraphs {
  public:
   /// Opens a backend per device. All arguments must outlive the result. Errors: those of Device::create_backend().
-  /// model: the engine's, or its head.
+  /// model: the engine's, or its head. beside: graphs whose backends are used where the devices are the same, or null.
   static Result<std::unique_ptr<StepGraphs>> create(const Engine& engine, const Model& model,
                                                     const SessionOptions& options, const SequenceMemory& memory,
-                                                    AdapterSet& adapters);
+                                                    AdapterSet& adapters, const StepGraphs* beside);
 
   Executor& executor() { return *executor_; }
   const Executor& executor() const { return *executor_; }
@@ -79,7 +79,8 @@ class StepGraphs {
   };
 
   StepGraphs(const Model& model, const SessionOptions& options, const SequenceMemory& memory, AdapterSet& adapters);
-  Result<> create_executor(const Engine& engine);
+  Result<> create_executor(const Engine& engine, const StepGraphs* beside);
+  std::shared_ptr<Backend> find_backend(const Device& device) const;
   size_t pipeline_depth(const Engine& engine) const;
   Result<Graph> build_decoder(PreparedStep& step) const;
   Result<Graph> build_encoder(PreparedStep& step) const;
@@ -90,7 +91,7 @@ class StepGraphs {
   const SessionOptions& options_;
   const SequenceMemory& memory_;
   AdapterSet& adapters_;
-  std::vector<std::unique_ptr<Backend>> backends_;  // of the engine's devices
+  std::vector<std::shared_ptr<Backend>> backends_;  // of the engine's devices
   size_t n_pipeline_slots_ = 1;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<CellGraphs> cells_;

@@ -12,10 +12,10 @@ namespace tessera {
 namespace {
 
 // The options of the head's session.
-SessionOptions head_session(const Engine& engine, const SessionOptions& given) {
+SessionOptions head_session(const Engine& engine, const SessionOptions& given, int64_t most_unread) {
   const int64_t n_ctx = given.n_ctx > 0 ? given.n_ctx : engine.model().info().n_ctx_train;
   return {.n_ctx = std::min(n_ctx + given.n_sequences * SpeculationOptions::kMostGuesses, kMaxContext),
-          .n_ubatch = given.n_ubatch,
+          .n_ubatch = most_unread + 1,
           .n_sequences = given.n_sequences,
           .part = SessionPart::head,
           .type_k = given.type_k,
@@ -27,7 +27,7 @@ SessionOptions head_session(const Engine& engine, const SessionOptions& given) {
 }  // namespace
 
 Result<MemoryReport> PredictionHead::plan(const Engine& engine, const SessionOptions& model_session) {
-  const SessionOptions options = head_session(engine, model_session);
+  const SessionOptions options = head_session(engine, model_session, kMostUnread);
   MemoryReport report;
   TESSERA_ASSIGN(const MemoryReport session, Session::plan(engine, options));
   report.add_session(session);
@@ -47,8 +47,8 @@ MemoryReport PredictionHead::allocated_memory() const {
 }
 
 Result<std::unique_ptr<PredictionHead>> PredictionHead::create(std::shared_ptr<const Engine> engine, Session& session) {
-  const SessionOptions options = head_session(*engine, session.options());
-  TESSERA_ASSIGN(auto own, Session::create(std::move(engine), options));
+  const SessionOptions options = head_session(*engine, session.options(), kMostUnread);
+  TESSERA_ASSIGN(auto own, Session::create(std::move(engine), options, &session));
   return std::unique_ptr<PredictionHead>(new PredictionHead(std::move(own), session));
 }
 
@@ -75,16 +75,18 @@ void PredictionHead::forget_all() {
 
 Result<> PredictionHead::forget(int32_t sequence, int32_t begin) {
   Follower& follower = followers_[to_size(sequence)];
-  follower.begin = follower.first_hidden = begin;
+  follower.begin = follower.n_read = follower.first_hidden = begin;
   follower.tokens.clear();
   return session_->remove(sequence, 0, static_cast<int32_t>(session_->n_ctx()));
 }
 
 Result<> PredictionHead::cut(int32_t sequence, int32_t end) {
   Follower& follower = followers_[to_size(sequence)];
-  if (end >= follower.end()) return {};
-  TESSERA_TRY(session_->remove(sequence, end - follower.begin, follower.end() - follower.begin));
-  follower.tokens.resize(to_size(end - follower.begin));
+  if (end < follower.n_read) {
+    TESSERA_TRY(session_->remove(sequence, end - follower.begin, follower.n_read - follower.begin));
+    follower.n_read = end;
+  }
+  if (end < follower.end()) follower.tokens.resize(to_size(end - follower.begin));
   return {};
 }
 
@@ -100,79 +102,102 @@ std::span<float> PredictionHead::hidden_row(Follower& follower, int32_t position
   return std::span(follower.hidden).subspan(to_size(position % kHiddenRows) * width, width);
 }
 
-void PredictionHead::keep_hidden(Follower& follower, int32_t position, std::span<const float> hidden) const {
+bool PredictionHead::has_hidden(const Follower& follower, int32_t position) {
+  return position >= follower.first_hidden && position < follower.end();
+}
+
+// A head that cannot read on, such as one whose cache is full, forgets other texts, and in the end its own.
+void PredictionHead::follow(std::span<const BatchToken> tokens, std::span<const float> hidden) {
+  if (n_users_ == 0) return;
+  const auto width = to_size(n_embd_);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const int32_t sequence = tokens[i].sequence;
+    append(tokens[i], hidden.subspan(i * width, width));
+    const Follower& follower = followers_[to_size(sequence)];
+    if (follower.end() - follower.n_read < kMostUnread || read(sequence)) continue;
+    for (int32_t other = 0; other < std::ssize(followers_); ++other)
+      if (other != sequence) std::ignore = forget(other, 0);
+    if (!read(sequence)) std::ignore = forget(sequence, follower.end());
+  }
+}
+
+// A token far before the end of the text, or after it, is of another text.
+void PredictionHead::append(const BatchToken& token, std::span<const float> hidden) {
+  Follower& follower = followers_[to_size(token.sequence)];
+  const int32_t position = token.position;
+  if (position > follower.end() || position < follower.begin || position + kRollbackTokens < follower.end()) {
+    std::ignore = forget(token.sequence, position);
+  } else {
+    std::ignore = cut(token.sequence, position);
+  }
+  follower.tokens.push_back(token.token);
   std::ranges::copy(hidden, hidden_row(follower, position).begin());
   follower.first_hidden = std::max(follower.first_hidden, position + 1 - static_cast<int32_t>(kHiddenRows));
 }
 
-const float* PredictionHead::hidden_at(Follower& follower, int32_t position) const {
-  const bool is_known = position >= follower.first_hidden && position < follower.end();
-  return is_known ? hidden_row(follower, position).data() : nullptr;
-}
-
-// The head is behind the model by design: at each position it has the hidden state of the token before. A head that
-// cannot follow, such as one whose cache is full, forgets its texts and goes on from there.
-void PredictionHead::follow(std::span<const BatchToken> tokens, std::span<const float> hidden) {
-  if (n_users_ == 0 || read(tokens, hidden)) return;
-  forget_all();
-  if (!read(tokens, hidden)) forget_all();
-}
-
-Result<> PredictionHead::read(std::span<const BatchToken> tokens, std::span<const float> hidden) {
-  const auto width = to_size(n_embd_);
-  Batch batch;
-  rows_.assign(hidden.size(), 0.0f);
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const auto [token, position, sequence, wants_logits] = tokens[i];
-    Follower& follower = followers_[to_size(sequence)];
-    if (position > follower.end() || position < follower.begin || position + kRollbackTokens < follower.end()) {
-      TESSERA_TRY(forget(sequence, position));
-    } else {
-      TESSERA_TRY(cut(sequence, position));
-    }
-    if (const float* before = hidden_at(follower, position - 1))
-      std::copy_n(before, width, rows_.begin() + static_cast<ptrdiff_t>(i * width));
-    batch.add({.token = token, .position = position - follower.begin, .sequence = sequence, .wants_logits = false});
-    follower.tokens.push_back(token);
-    keep_hidden(follower, position, hidden.subspan(i * width, width));
-  }
-  return session_->decode_after(batch, rows_);
-}
-
-Result<> PredictionHead::draft(int32_t sequence, const BatchToken& token, int64_t n_most,
-                               FunctionRef<bool(const DraftToken&)> add, const CancelToken* cancel) {
+// Adds a token to batch_ and rows_, with the hidden state of the token before it: zeros where that is unknown.
+void PredictionHead::add_row(int32_t sequence, int32_t token, int32_t position, bool wants_logits) {
   Follower& follower = followers_[to_size(sequence)];
-  const float* before = hidden_at(follower, token.position - 1);
-  if (before == nullptr) return {};
-  rows_.assign(before, before + n_embd_);
-  TESSERA_TRY(cut(sequence, token.position));
-  const int32_t begin = token.position - follower.begin;
+  if (has_hidden(follower, position - 1)) {
+    const auto before = hidden_row(follower, position - 1);
+    rows_.insert(rows_.end(), before.begin(), before.end());
+  } else {
+    rows_.insert(rows_.end(), to_size(n_embd_), 0.0f);
+  }
+  batch_.add(
+      {.token = token, .position = position - follower.begin, .sequence = sequence, .wants_logits = wants_logits});
+}
+
+void PredictionHead::add_unread(int32_t sequence) {
+  const Follower& follower = followers_[to_size(sequence)];
+  batch_.clear();
+  rows_.clear();
+  for (int32_t position = follower.n_read; position < follower.end(); ++position)
+    add_row(sequence, follower.tokens[to_size(position - follower.begin)], position, false);
+}
+
+Result<> PredictionHead::read(int32_t sequence) {
+  add_unread(sequence);
+  TESSERA_TRY(session_->decode_after(batch_, rows_));
+  followers_[to_size(sequence)].n_read = followers_[to_size(sequence)].end();
+  return {};
+}
+
+// The K and V of guesses come from the head's own hidden states. Those of the model replace them.
+Result<> PredictionHead::draft(const BatchToken& last, int64_t n_most, FunctionRef<bool(const DraftToken&)> add,
+                               const CancelToken* cancel) {
+  const int32_t sequence = last.sequence;
+  Follower& follower = followers_[to_size(sequence)];
+  if (!has_hidden(follower, last.position - 1)) return {};
+  TESSERA_TRY(cut(sequence, last.position));
+  add_unread(sequence);
+  add_row(sequence, last.token, last.position, true);
   Result<> done;
-  BatchToken next{.token = token.token, .position = begin, .sequence = sequence, .wants_logits = true};
-  for (int64_t n = 1; n <= n_most; ++n) {
+  int32_t end = last.position;
+  for (int64_t n = 1; done && n <= n_most; ++n) {
     const auto start = std::chrono::steady_clock::now();
-    Batch batch;
-    batch.add(next);
-    done = session_->decode_after(batch, rows_, cancel);
+    done = session_->decode_after(batch_, rows_, cancel);
     if (!done) break;
+    follower.n_read = last.position;
+    ++end;
     const DraftToken guess = best_guess(session_->logits(0));
     average_in(ms_per_token_,
                std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     if (!add(guess)) break;
     rows_.assign(session_->hidden().begin(), session_->hidden().end());
-    next.token = guess.token;
-    ++next.position;
+    batch_.clear();
+    batch_.add({.token = guess.token, .position = end - follower.begin, .sequence = sequence, .wants_logits = true});
   }
-  // The K and V of guesses come from the head's own hidden states. Those of the model replace them.
-  TESSERA_TRY(session_->remove(sequence, begin, next.position + 1));
-  if (!done && done.error().code() == ErrorCode::limit) return {};
+  if (end > last.position)
+    TESSERA_TRY(session_->remove(sequence, last.position - follower.begin, end - follower.begin));
+  if (!done && done.error().code() == ErrorCode::limit) return {};  // no room for a guess
   return done;
 }
 
 Result<> HeadDrafter::draft(const DraftRequest& request, FunctionRef<bool(const DraftToken&)> add,
                             const CancelToken* cancel) {
-  const BatchToken last{.token = last_, .position = request.position, .sequence = sequence_, .wants_logits = true};
-  return head_.draft(sequence_, last, request.n_most, add, cancel);
+  const BatchToken last{.token = last_, .position = request.position, .sequence = sequence_};
+  return head_.draft(last, request.n_most, add, cancel);
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 // A model's prediction head at work: it reads what the model computes, and guesses from there. It has a session of its
-// own, whose sequences follow those of the model's session: each micro-batch of the model is also one of the head.
+// own, whose sequences follow those of the model's session: it reads each token that the model has computed, at the
+// same position and with the hidden state of the token before.
 #pragma once
 
 #include <memory>
@@ -31,19 +32,23 @@ class PredictionHead {
 
   /// Keeps of a sequence what belongs to a text.
   void begin(int32_t sequence, std::span<const int32_t> text);
-  /// Guesses up to n_most tokens after `token` at a position of the model's sequence. Makes no guess if the model has
-  /// not computed the token before it. Errors: those of Session::decode().
-  Result<> draft(int32_t sequence, const BatchToken& token, int64_t n_most, FunctionRef<bool(const DraftToken&)> add,
+  /// Guesses up to n_most tokens after the last token of a text, at its position in a sequence of the model. Makes no
+  /// guess if the model has not computed the token before it. Errors: those of Session::decode().
+  Result<> draft(const BatchToken& last, int64_t n_most, FunctionRef<bool(const DraftToken&)> add,
                  const CancelToken* cancel);
   /// The average time of a guess.
   double ms_per_token() const { return ms_per_token_; }
 
  private:
   static constexpr int64_t kHiddenRows = kRollbackTokens;  // that are kept per sequence
+  // The head reads several tokens at once, which costs hardly more than one: all unread ones before a guess, or as many
+  // as this.
+  static constexpr int64_t kMostUnread = 32;
+  static_assert(kMostUnread < kHiddenRows);
 
-  // The model's tokens from position `begin` on, which the head has in its cache.
+  // The model's tokens from position `begin` on. The head's cache has those before n_read.
   struct Follower {
-    int32_t begin = 0;
+    int32_t begin = 0, n_read = 0;
     std::vector<int32_t> tokens{};
     std::vector<float> hidden{};  // of the last positions: position p is in row p % kHiddenRows
     int32_t first_hidden = 0;     // the lowest position whose hidden state is known
@@ -53,21 +58,23 @@ class PredictionHead {
 
   PredictionHead(std::unique_ptr<Session> session, Session& followed);
   void follow(std::span<const BatchToken> tokens, std::span<const float> hidden);
-  Result<> read(std::span<const BatchToken> tokens, std::span<const float> hidden);
+  void append(const BatchToken& token, std::span<const float> hidden);
+  void add_row(int32_t sequence, int32_t token, int32_t position, bool wants_logits);
+  void add_unread(int32_t sequence);
+  Result<> read(int32_t sequence);
   Result<> cut(int32_t sequence, int32_t end);
   Result<> forget(int32_t sequence, int32_t begin);
   void forget_all();
-  void keep_hidden(Follower& follower, int32_t position, std::span<const float> hidden) const;
   std::span<float> hidden_row(Follower& follower, int32_t position) const;
-  /// The hidden state of the token at a position, or null.
-  const float* hidden_at(Follower& follower, int32_t position) const;
+  static bool has_hidden(const Follower& follower, int32_t position);
 
   std::unique_ptr<Session> session_;
   Session& followed_;
   int64_t n_embd_;
   std::vector<Follower> followers_;  // by sequence
   int64_t n_users_ = 0;
-  std::vector<float> rows_;  // reused
+  Batch batch_;              // reused
+  std::vector<float> rows_;  // of batch_, reused
   double ms_per_token_ = 0;
 };
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "tessera/app/bundled_model.h"
 #include "tessera/base/counted.h"
@@ -62,20 +61,24 @@ void add_tuning_flag(FlagTable& table, ContextArgs& context) {
 void use_tuning(ModelArgs& model, ContextArgs& context, const SpeculationArgs& speculation, const Context& process) {
   if (context.is_untuned) return;
   const std::string path = TuningFile::default_path();
-  const auto identity = model_identity(model.options.path);
-  if (path.empty() || !identity) return;  // opening the model reports its error
+  if (path.empty()) return;
   const Result<TuningFile> file = TuningFile::read(path);
   if (!file) {
     if (!process.quiet) log("warning: " + file.error().message());
     return;
   }
+  if (file->is_empty()) return;
+  const auto identity = model_identity(model.options.path);
+  if (!identity) return;  // opening the model reports its error
   const Tuning* tuning = file->find(machine_identity(), *identity);
   if (tuning == nullptr) return;
   Tuning used = *tuning;
-  if (context.places_threads())
+  if (context.places_threads()) {
     used.n_threads = context.session.threads.n_threads;
-  else
+    used.has_cpu_each = used.is_distributed = false;
+  } else {
     used.apply_threads(context.session.threads);
+  }
   if (!context.has_ubatch) context.session.n_ubatch = used.n_ubatch;
   used.n_ubatch = context.session.n_ubatch;
   std::vector<DraftKind>& kinds = model.options.speculation.kinds;

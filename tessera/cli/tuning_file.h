@@ -22,6 +22,7 @@ class TuningFile {
   /// Checks that keep() can read and write the file. Errors: those of keep().
   static Result<> require_usable(const std::string& path, const CancelToken& cancel);
 
+  bool is_empty() const { return tunings_.empty(); }
   /// Returns the tuning of a model on a machine; null: none.
   const Tuning* find(std::string_view machine, std::string_view model) const;
 

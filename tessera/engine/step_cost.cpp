@@ -5,19 +5,15 @@
 
 namespace tessera {
 
-namespace {
-
-void add_product(StepCost& total, const Graph& graph, NodeId id) {
-  const TensorSpec& weights = graph[graph[id].sources[0]].spec;
-  const auto macs = static_cast<double>(cost(graph, id).macs);
-  total.macs += macs;
-  if (info(weights.dtype).is_blocked()) total.int8_macs += macs;
-  total.weight_bytes +=
-      static_cast<double>(graph[id].op == Op::mul_mat_experts ? to_size(used_expert_bytes(graph, graph[id]))
-                                                              : span_bytes(weights.dtype, weights.layout));
+ProductCost product_cost(const Graph& graph, NodeId id) {
+  const Node& node = graph[id];
+  const TensorSpec& weights = graph[node.sources[0]].spec;
+  const bool has_experts = node.op == Op::mul_mat_experts;
+  return {.macs = static_cast<double>(cost(graph, id).macs),
+          .weight_bytes = static_cast<double>(has_experts ? to_size(used_expert_bytes(graph, node))
+                                                          : span_bytes(weights.dtype, weights.layout)),
+          .is_quantized = info(weights.dtype).is_blocked()};
 }
-
-}  // namespace
 
 AttentionCost attention_cost(const Graph& graph, const Node& node) {
   const Shape& q = graph[node.sources[0]].spec.shape();  // [k_dim, n_heads, n_tokens]
@@ -35,7 +31,12 @@ AttentionCost attention_cost(const Graph& graph, const Node& node) {
 StepCost step_cost(const Graph& graph) {
   StepCost total;
   for (NodeId id = 0; id < graph.size(); ++id) {
-    if (graph[id].op == Op::mul_mat || graph[id].op == Op::mul_mat_experts) add_product(total, graph, id);
+    if (graph[id].op == Op::mul_mat || graph[id].op == Op::mul_mat_experts) {
+      const ProductCost product = product_cost(graph, id);
+      total.macs += product.macs;
+      if (product.is_quantized) total.int8_macs += product.macs;
+      total.weight_bytes += product.weight_bytes;
+    }
     if (graph[id].op != Op::paged_attention) continue;
     const AttentionCost attention = attention_cost(graph, graph[id]);
     total.macs_per_pair += attention.macs_per_pair;

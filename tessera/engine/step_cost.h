@@ -16,6 +16,14 @@ struct StepCost {
   bool is_mostly_int8() const { return 2 * int8_macs > macs; }
 };
 
+/// The cost of a product with weights.
+struct ProductCost {
+  double macs = 0;
+  double weight_bytes = 0;    // as the file stores them; of experts those that may be used
+  bool is_quantized = false;  // the weights, which are then multiplied as integers unless activations are floats
+};
+ProductCost product_cost(const Graph& graph, NodeId id);
+
 /// The cost of one node of paged attention.
 struct AttentionCost {
   double macs_per_pair = 0;  // as in StepCost

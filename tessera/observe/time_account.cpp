@@ -69,11 +69,10 @@ void TimeAccountant::add_work(Sums& part, const StepView& step, NodeId id, int64
   double macs = 0, bytes = 0;
   bool is_int8 = false;
   if (is_product(node.op)) {
-    const TensorSpec& weights = graph[node.sources[0]].spec;
-    macs = static_cast<double>(cost(graph, id).macs);
-    bytes = static_cast<double>(node.op == Op::mul_mat_experts ? to_size(used_expert_bytes(graph, node))
-                                                               : span_bytes(weights.dtype, weights.layout));
-    is_int8 = info(weights.dtype).is_blocked() && activations_ != ActivationPrecision::float32;
+    const ProductCost product = product_cost(graph, id);
+    macs = product.macs;
+    bytes = product.weight_bytes;
+    is_int8 = product.is_quantized && activations_ != ActivationPrecision::float32;
   } else if (node.op == Op::paged_attention) {
     const int64_t window = std::get<AttentionParams>(node.params).window;
     const AttentionCost of_attention = attention_cost(graph, node);

@@ -112,6 +112,19 @@ TEST(Tuning, BenchUsesItWhereFlagsSayNothingElse) {
   EXPECT_EQ(bench_row(state, {"--no-tuning"})["n_ubatch"], 512);
 }
 
+TEST(Tuning, TheLineHasThePlacementThatIsUsed) {
+  const State state("tuning-placement");
+  state.keep({.n_threads = 2, .has_cpu_each = true, .is_distributed = true, .n_ubatch = 32, .date = "2026-01-02"});
+  const std::vector<std::string> run = {"run", "-m", story_model(), "-p", "Once", "-n", "1"};
+  const ProgramOutput tuned = state.run(run);
+  EXPECT_NE(tuned.err.find("2 threads with a CPU each spread over memory nodes, micro-batch 32"), std::string::npos)
+      << tuned.err;
+  std::vector<std::string> placed = run;
+  placed.insert(placed.end(), {"-t", "1"});
+  const ProgramOutput flags = state.run(placed);
+  EXPECT_NE(flags.err.find("tuned on 2026-01-02: 1 thread, micro-batch 32"), std::string::npos) << flags.err;
+}
+
 TEST(Tuning, RunPlanAndServeUseIt) {
   const State state("tuning-run");
   state.keep({.n_threads = 2, .n_ubatch = 32, .kinds = {DraftKind::suffix}, .date = "2026-01-02"});
@@ -231,7 +244,8 @@ TEST(TuningFile, RefusesWhatItDoesNotKnow) {
   }
   const std::pair<const char*, json> kBad[] = {{"threads", 0},       {"threads", 513},       {"threads", 1.5},
                                                {"ubatch_size", 0},   {"ubatch_size", 65537}, {"spec_type", {"draft"}},
-                                               {"spec_type", {"x"}}, {"spec_type", {1}},     {"cpu_strict", 1}};
+                                               {"spec_type", {"x"}}, {"spec_type", {1}},     {"spec_type", {"mtp"}},
+                                               {"cpu_strict", 1}};
   for (const auto& [key, value] : kBad) {
     json other = good;
     other[key] = value;

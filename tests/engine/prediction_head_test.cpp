@@ -6,6 +6,7 @@
 #include "tessera/engine/generate.h"
 #include "tessera/engine/loaded_model.h"
 #include "tests/support/engine_support.h"
+#include "tests/support/fake_device.h"
 #include "tests/support/head_model.h"
 
 namespace tessera {
@@ -16,9 +17,14 @@ using namespace testing;
 SpeculationOptions head_guesses() { return {.kinds = {DraftKind::head}, .n_most = 5, .adapts = false}; }
 
 // A model with a head whose session is ready.
-Result<LoadedModel> load_with_head(const std::string& path, int32_t n_sequences = 1, int64_t n_ctx = 128) {
-  TESSERA_ASSIGN(std::shared_ptr<Registry> registry, create_registry(""));
-  TESSERA_ASSIGN(LoadedModel model, open_model(std::move(registry), {.path = path, .speculation = head_guesses()}));
+Result<LoadedModel> load_with_head(const std::string& path, int32_t n_sequences = 1, int64_t n_ctx = 128,
+                                   const PlacementOptions& placement = {}, std::shared_ptr<Registry> registry = {}) {
+  if (registry == nullptr) {
+    TESSERA_ASSIGN(registry, create_registry(""));
+  }
+  TESSERA_ASSIGN(LoadedModel model,
+                 open_model(std::move(registry),
+                            {.path = path, .engine = {.placement = placement}, .speculation = head_guesses()}));
   SessionOptions session{.n_ctx = n_ctx, .n_ubatch = 16, .n_sequences = n_sequences};
   model.speculation.extend(session);
   TESSERA_TRY(load_session(model, session));
@@ -231,6 +237,28 @@ TEST(PredictionHead, AHeadThatComputesTheModelIsAlwaysRight) {
   EXPECT_EQ(text.tokens.size(), 60u);
   EXPECT_EQ(text.counts.n_accepted, text.counts.n_drafted);
   EXPECT_GE(text.counts.n_drafted, 48);  // 5 of 6 tokens
+}
+
+TEST(PredictionHead, ItGuessesTheSameOnOtherDevices) {
+  for (const std::string& path : {copying_head_model(), head_model("qwen35")}) {
+    std::vector<HeadText> texts;
+    const auto registry = [] { return fake_registry({{}, {.name = "fake:1"}}); };
+    for (const PlacementOptions& placement :
+         {PlacementOptions{}, PlacementOptions{.devices = {"fake:0"}},
+          PlacementOptions{.devices = {"fake:0", "fake:1"}}, PlacementOptions{.devices = {"fake:0"}, .n_gpu_layers = 1},
+          PlacementOptions{.devices = {"fake:0", "fake:1"}, .n_gpu_layers = 2, .offload_caches = false}}) {
+      ASSERT_OK_AND_ASSIGN(const LoadedModel model, load_with_head(path, 1, 128, placement, registry()));
+      ASSERT_OK_AND_ASSIGN(const auto speculator, model.create_speculator());
+      const GenerateOptions options{.n_predict = 30, .ignore_end = true};
+      ASSERT_OK_AND_ASSIGN(texts.emplace_back(), write(*model.session, model.engine, {.seed = 1, .temp = 0}, options,
+                                                       token_ids(*model.engine, 50), speculator.get()));
+      EXPECT_EQ(texts.back().tokens, texts.front().tokens);
+      EXPECT_EQ(texts.back().counts.n_drafted, texts.front().counts.n_drafted);
+      EXPECT_EQ(texts.back().counts.n_accepted, texts.front().counts.n_accepted);
+      ASSERT_OK_AND_ASSIGN(const MemoryReport plan, plan_sessions(*model.engine, model.session->options(), {}));
+      EXPECT_EQ(plan.total(), model.allocated_memory().total());
+    }
+  }
 }
 
 // --- the cache that follows

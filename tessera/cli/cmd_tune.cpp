@@ -73,7 +73,9 @@ class TuneCommand final : public Command {
 
   Result<LoadedModel> load(const Context& process) const {
     TESSERA_ASSIGN(auto registry, open_registry());
-    TESSERA_ASSIGN(LoadedModel model, tessera::open_model(std::move(registry), model_options(model_, context_)));
+    ModelOptions options = model_options(model_, context_);
+    options.tries_head = true;
+    TESSERA_ASSIGN(LoadedModel model, tessera::open_model(std::move(registry), options));
     LoadDisplay display(process);
     const LoadEvents events = display.events();
     SessionOptions largest = context_.session;

@@ -49,9 +49,7 @@ Result<> ReplayBenchArgs::run(ModelArgs model_args, const ContextArgs& context, 
     replay.ratios.push_back(plain / guessed);
     replay.counts.add(speculator->counts());
   }
-  std::string kinds;
-  for (const DraftKind kind : model.speculation.kinds)
-    kinds += fmt::format("{}{}", kinds.empty() ? "" : ",", name_of(kind));
+  const std::string kinds = names_of(model.speculation.kinds);
   if (is_json) {
     const nlohmann::ordered_json row = {{"model_filename", model.engine->files().name()},
                                         {"text", path},

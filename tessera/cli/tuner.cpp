@@ -174,39 +174,60 @@ Result<double> Tuner::measure_guesses(std::span<const int32_t> tokens, int64_t n
   return median(std::move(ratios));
 }
 
-// Guesses are used if they help where a text repeats, and cost nothing where it does not.
-Result<TuneChoice> Tuner::choose_guesses(double seconds, std::vector<DraftKind>& kinds) const {
-  constexpr double kLeastOfProse = 0.98, kLeastOfRepeated = 1.1;
+Result<std::optional<double>> Tuner::measure_text(std::string_view text, const std::vector<DraftKind>& kinds,
+                                                  double seconds) {
   constexpr int64_t kLeastWritten = 16;
+  TESSERA_ASSIGN(auto tokens, model_.engine->tokenizer().tokenize(text, {.add_special = true}));
+  const int64_t n_prompt = std::ssize(tokens) / 2;
+  const double writing_seconds = seconds / 2 - prefill_token_seconds_ * static_cast<double>(n_prompt);
+  const auto n_written = static_cast<int64_t>(std::min(writing_seconds / std::max(decode_token_seconds_, 1e-9),
+                                                       static_cast<double>(std::ssize(tokens) - n_prompt)));
+  if (n_written < kLeastWritten) return std::nullopt;
+  tokens.resize(to_size(n_prompt + n_written));
+  model_.speculation.kinds = kinds;
+  SessionOptions options = best_;
+  options.n_ctx = std::ssize(tokens);
+  model_.speculation.extend(options);
+  TESSERA_ASSIGN(model_.session, Session::create(model_.engine, options));
+  TESSERA_TRY(model_.follow_with_head());
+  auto ratio = measure_guesses(tokens, n_written, seconds);
+  model_.head = nullptr;
+  model_.session = nullptr;
+  if (!ratio) return forward_error(ratio);
+  return std::optional(*ratio);
+}
+
+// Guesses are used if they help where a text repeats, and cost nothing where it does not.
+Result<TuneChoice> Tuner::choose_guesses(double seconds, std::vector<DraftKind>& kinds) {
+  constexpr double kLeastOfProse = 0.98, kLeastOfRepeated = 1.1;
   TuneChoice choice{.setting = "guesses", .chosen = "none", .trials = {}};
   const auto skip = [&](std::string reason) {
     choice.trials.push_back(std::move(reason));
     return choice;
   };
   if (!model_.engine->model().info().has_logits) return skip("the model writes no text");
-  double of_prose = 0, of_repeated = 0;
-  for (const auto& [text, ratio] : {std::pair(prose_text(), &of_prose), {repeated_text(), &of_repeated}}) {
-    auto tokens = model_.engine->tokenizer().tokenize(text, {.add_special = true});
-    if (!tokens) return skip("the model has no tokenizer");
-    const int64_t n_prompt = std::ssize(*tokens) / 2;
-    const double writing_seconds = seconds / 4 - prefill_token_seconds_ * static_cast<double>(n_prompt);
-    const auto n_written = static_cast<int64_t>(std::min(writing_seconds / std::max(decode_token_seconds_, 1e-9),
-                                                         static_cast<double>(std::ssize(*tokens) - n_prompt)));
-    if (n_written < kLeastWritten) return skip("the model is too slow to measure this in the time");
-    tokens->resize(to_size(n_prompt + n_written));
-    model_.speculation.kinds = {DraftKind::suffix};
-    SessionOptions options = best_;
-    options.n_ctx = std::ssize(*tokens);
-    model_.speculation.extend(options);
-    TESSERA_ASSIGN(model_.session, Session::create(model_.engine, options));
-    TESSERA_ASSIGN(*ratio, measure_guesses(*tokens, n_written, seconds / 2));
-    model_.session = nullptr;
+  if (!model_.engine->tokenizer().tokenize("a", {})) return skip("the model has no tokenizer");
+  std::vector<std::vector<DraftKind>> candidates = {{DraftKind::suffix}};
+  if (model_.engine->model().head() != nullptr) {
+    candidates.push_back({DraftKind::head});
+    candidates.push_back({DraftKind::suffix, DraftKind::head});
   }
-  choice.trials = {fmt::format("suffix on prose: {:.2f} times as fast", of_prose),
-                   fmt::format("on text that repeats: {:.2f} times", of_repeated)};
-  if (of_prose < kLeastOfProse || of_repeated < kLeastOfRepeated) return choice;
-  choice.chosen = "suffix";
-  kinds = {DraftKind::suffix};
+  const double share = seconds / 2 / static_cast<double>(candidates.size());
+  double best = 0;
+  for (const std::vector<DraftKind>& candidate : candidates) {
+    const std::string name = names_of(candidate);
+    TESSERA_ASSIGN(const auto of_prose, measure_text(prose_text(), candidate, share));
+    if (!of_prose) return skip("the model is too slow to measure this in the time");
+    TESSERA_ASSIGN(const auto of_repeated, measure_text(repeated_text(), candidate, share));
+    if (!of_repeated) return skip("the model is too slow to measure this in the time");
+    choice.trials.push_back(fmt::format("{} on prose: {:.2f} times as fast", name, *of_prose));
+    choice.trials.push_back(fmt::format("on text that repeats: {:.2f} times", *of_repeated));
+    const double gain = *of_prose * *of_repeated;
+    if (*of_prose < kLeastOfProse || *of_repeated < kLeastOfRepeated || gain <= best) continue;
+    best = gain;
+    choice.chosen = name;
+    kinds = candidate;
+  }
   return choice;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,7 +61,9 @@ class Tuner {
   std::vector<Candidate> thread_candidates() const;
   Result<std::vector<Candidate>> placement_candidates() const;
   std::vector<Candidate> ubatch_candidates(int64_t n_prompt) const;
-  Result<TuneChoice> choose_guesses(double seconds, std::vector<DraftKind>& kinds) const;
+  Result<TuneChoice> choose_guesses(double seconds, std::vector<DraftKind>& kinds);
+  Result<std::optional<double>> measure_text(std::string_view text, const std::vector<DraftKind>& kinds,
+                                             double seconds);
   Result<double> measure_guesses(std::span<const int32_t> tokens, int64_t n_written, double seconds) const;
 
   LoadedModel& model_;

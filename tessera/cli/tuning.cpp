@@ -26,8 +26,7 @@ std::string describe(const Tuning& tuning) {
   if (tuning.has_cpu_each) text += " with a CPU each";
   if (tuning.is_distributed) text += " spread over memory nodes";
   text += fmt::format(", micro-batch {}", tuning.n_ubatch);
-  for (const DraftKind kind : tuning.kinds)
-    text += fmt::format("{}{}", kind == tuning.kinds.front() ? ", guesses by " : ",", name_of(kind));
+  if (!tuning.kinds.empty()) text += ", guesses by " + names_of(tuning.kinds);
   return text;
 }
 

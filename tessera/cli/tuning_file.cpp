@@ -55,8 +55,7 @@ Result<Tuning> to_tuning(const Json& object) {
   if (kinds == object.end() || !kinds->is_array()) return fail(ErrorCode::format, "no list spec_type");
   for (const Json& name : *kinds) {
     const auto kind = name.is_string() ? draft_kind_from_name(name.get_ref<const std::string&>()) : std::nullopt;
-    if (kind != DraftKind::ngram && kind != DraftKind::suffix)
-      return fail(ErrorCode::format, "spec_type has an unknown kind");
+    if (!kind || *kind == DraftKind::model) return fail(ErrorCode::format, "spec_type has an unknown kind");
     tuning.kinds.push_back(*kind);
   }
   return tuning;

@@ -35,7 +35,8 @@ Result<std::shared_ptr<Engine>> Engine::open(const Registry& registry, std::uniq
   engine->registry_ = &registry;
   engine->files_ = std::move(files);
   TESSERA_ASSIGN(engine->model_, create_model(*engine->files_, options.rope));
-  if (options.has_head) TESSERA_TRY(engine->model_->add_head());
+  if (options.head == HeadUse::needed || (options.head == HeadUse::optional && engine->model_->may_add_head()))
+    TESSERA_TRY(engine->model_->add_head());
   TESSERA_ASSIGN(engine->tokenizer_, load_tokenizer(*engine->files_, engine->model_->info().n_vocab));
   engine->warnings_ = engine->tokenizer_->warnings();
   TESSERA_TRY(engine->place(options.placement));

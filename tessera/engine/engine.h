@@ -23,6 +23,9 @@ enum class LoadMode : uint8_t {
   read,  // read the file: nothing stays mapped
 };
 
+/// Whether the model's prediction head is loaded too: see Model::head().
+enum class HeadUse : uint8_t { none, optional, needed };  // optional: if there is one that is supported
+
 struct EngineOptions {
   PlacementOptions placement{};
   LoadMode load = LoadMode::mmap;
@@ -31,7 +34,7 @@ struct EngineOptions {
   bool check_tensors = false;   // refuse weights that are not finite
   ThreadPoolOptions threads{};  // for packing
   RopeOverrides rope{};
-  bool has_head = false;  // load the model's prediction head too: see Model::head()
+  HeadUse head = HeadUse::none;
 };
 
 /// Called with the loaded share of the bytes, 0 to 1; returns false to stop.

@@ -52,12 +52,18 @@ MemoryReport LoadedModel::allocated_memory() const {
   return report;
 }
 
+Result<> LoadedModel::follow_with_head() {
+  TESSERA_ASSIGN(head, create_head(*this, *session));
+  return {};
+}
+
 Result<LoadedModel> open_model(std::shared_ptr<const Registry> registry, const ModelOptions& options) {
   LoadedModel model{.registry = std::move(registry), .fit = options.fit};
   TESSERA_ASSIGN(auto files, options.bytes.empty() ? ModelFiles::open(options.path)
                                                    : ModelFiles::parse(options.bytes, options.path));
   EngineOptions engine = options.engine;
-  engine.has_head = options.speculation.uses(DraftKind::head);
+  if (options.speculation.uses(DraftKind::head)) engine.head = HeadUse::needed;
+  if (options.tries_head && engine.head == HeadUse::none) engine.head = HeadUse::optional;
   TESSERA_ASSIGN(model.engine, Engine::open(*model.registry, std::move(files), engine));
   for (const auto& [path, scale] : options.adapters.loras) {
     TESSERA_ASSIGN(auto adapter, Adapter::open_lora(*model.engine, path));

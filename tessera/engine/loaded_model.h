@@ -32,6 +32,7 @@ struct ModelOptions {
   FitOptions fit{};
   AdapterSources adapters{};
   SpeculationOptions speculation{};
+  bool tries_head = false;   // load the prediction head if the file has a supported one, whatever `speculation` is
   std::string draft_path{};  // of the GGUF file of a draft model; empty: none
 };
 
@@ -55,6 +56,9 @@ struct LoadedModel {
   std::unique_ptr<Session> embeddings{};   // for embeddings beside it, if fit.embeddings asks for it
   std::unique_ptr<PredictionHead> head{};  // follows the session; null: none
 
+  /// Lets the prediction head follow the session, if the session has what it takes. Errors: those of
+  /// PredictionHead::create().
+  Result<> follow_with_head();
   /// The allocated bytes, once the sessions are there.
   MemoryReport allocated_memory() const;
   /// A speculator for a text of the session, which must be there; null: no speculation. With a draft model there may be

@@ -79,6 +79,8 @@ class Model {
   /// Returns the scores [n_scores, n] of pooled embeddings x [n_embd, n]. Only if info().n_scores > 0.
   virtual Value build_rank(GraphBuilder& b, Value x) const = 0;
 
+  /// Whether the file has a prediction head that is supported.
+  virtual bool may_add_head() const { return false; }
   /// Lists the weights of the model's prediction head, after those of the model. Errors: unsupported (no head in the
   /// file, or one of an architecture whose heads are not supported); those of create_model().
   virtual Result<> add_head();

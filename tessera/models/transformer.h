@@ -106,6 +106,7 @@ class Transformer : public Model {
   Value build_embeddings(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const override;
   HiddenRows build_hidden(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const override;
   Value build_rank(GraphBuilder& b, Value x) const override;
+  bool may_add_head() const override;
   Result<> add_head() override;
 
  protected:

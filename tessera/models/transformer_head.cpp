@@ -50,11 +50,14 @@ HiddenRows Transformer::build_hidden(GraphBuilder& b, const nn::BatchInputs& in,
   return {.logits = logits(b, s.wanted(hidden), output_), .hidden = hidden};
 }
 
+bool Transformer::may_add_head() const {
+  return traits_.has_heads && n_blocks_ > n_layers_ && weights_.has(block(n_layers_, "nextn.eh_proj.weight"));
+}
+
 Result<> Transformer::add_head() {
   if (!traits_.has_heads) return Model::add_head();
   const int64_t il = n_layers_, n_embd = info_.n_embd;
-  if (n_blocks_ == n_layers_ || !weights_.has(block(il, "nextn.eh_proj.weight")))
-    return fail(ErrorCode::unsupported, "{}: the file has no prediction head", files_.name());
+  if (!may_add_head()) return fail(ErrorCode::unsupported, "{}: the file has no prediction head", files_.name());
   // The block's K and V are the only layer of the head's cache.
   std::vector<KvLayerShape> trunk_layers = std::exchange(info_.kv_layers, {});
   TransformerLayer layer = list_layer(il);

@@ -9,6 +9,7 @@
 #include "tessera/cli/tuner.h"
 #include "tessera/cli/tuning_file.h"
 #include "tests/cli/cli_support.h"
+#include "tests/support/head_model.h"
 
 namespace tessera {
 namespace {
@@ -110,6 +111,15 @@ TEST(Tuning, BenchUsesItWhereFlagsSayNothingElse) {
   EXPECT_NE(bench_row(state, {"--cpu-strict", "0"})["n_threads"], 3);  // the flag places threads
   EXPECT_NE(bench_row(state, {"--no-tuning"})["n_threads"], 3);
   EXPECT_EQ(bench_row(state, {"--no-tuning"})["n_ubatch"], 512);
+}
+
+TEST(Tuning, APredictionHeadIsTried) {
+  const State state("tuning-head");
+  const std::string model = story_head_model();
+  const ProgramOutput tuned = state.run({"tune", "-m", model, "-p", "32", "-n", "4", "--seconds", "2"});
+  ASSERT_EQ(tuned.status, 0) << tuned.err;
+  for (const char* part : {"suffix on prose: ", "mtp on prose: ", "suffix,mtp on prose: "})
+    EXPECT_NE(tuned.out.find(part), std::string::npos) << part << "\n" << tuned.out;
 }
 
 TEST(Tuning, TheLineHasThePlacementThatIsUsed) {
@@ -244,8 +254,7 @@ TEST(TuningFile, RefusesWhatItDoesNotKnow) {
   }
   const std::pair<const char*, json> kBad[] = {{"threads", 0},       {"threads", 513},       {"threads", 1.5},
                                                {"ubatch_size", 0},   {"ubatch_size", 65537}, {"spec_type", {"draft"}},
-                                               {"spec_type", {"x"}}, {"spec_type", {1}},     {"spec_type", {"mtp"}},
-                                               {"cpu_strict", 1}};
+                                               {"spec_type", {"x"}}, {"spec_type", {1}},     {"cpu_strict", 1}};
   for (const auto& [key, value] : kBad) {
     json other = good;
     other[key] = value;

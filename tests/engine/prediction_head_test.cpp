@@ -74,7 +74,7 @@ std::string block_alone(const std::string& path, const std::vector<std::vector<f
 }
 
 void check_formula(const std::string& path) {
-  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path, {.has_head = true}));
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path, {.head = HeadUse::needed}));
   FloatModel weights(path);
   const std::string block = "blk." + std::to_string(engine->model().info().n_layers) + ".nextn.";
   const auto values = [&](const std::string& name) { return weights.at(block + name + ".weight").values; };
@@ -167,7 +167,7 @@ TEST(PredictionHead, MissingHeadsAreRefused) {
 }
 
 TEST(PredictionHead, HiddenStatesMustFitTheBatch) {
-  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(head_model("glm4moe-moe"), {.has_head = true}));
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(head_model("glm4moe-moe"), {.head = HeadUse::needed}));
   ASSERT_OK_AND_ASSIGN(const auto head,
                        Session::create(engine, {.n_ctx = 32, .n_ubatch = 4, .part = SessionPart::head}));
   const std::vector<float> hidden(size_t{6} * 128);

@@ -118,7 +118,7 @@ class SchedulerTest : public ::testing::Test {
     head_.reset();
     session_.reset();
     if (!setup.head_model.empty()) {
-      ASSERT_OK_AND_ASSIGN(engine_, load_engine(setup.head_model, {.has_head = true}));
+      ASSERT_OK_AND_ASSIGN(engine_, load_engine(setup.head_model, {.head = HeadUse::needed}));
       model_ = setup.head_model;
     } else if (setup.model != model_) {
       ASSERT_OK_AND_ASSIGN(engine_, load_engine(setup.model.empty() ? story_model() : arch_model(setup.model)));

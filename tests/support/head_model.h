@@ -82,4 +82,20 @@ inline std::string copying_head_model() {
   return m.write("copying-head.gguf");
 }
 
+/// The path of a model with the vocabulary of story_model() and a head like that of copying_head_model().
+inline std::string story_head_model() {
+  FloatModel story(story_model());
+  FloatModel m(copying_head_model());
+  for (const auto& entry : story.file->metadata().entries())
+    if (entry.key.starts_with("tokenizer.")) EXPECT_OK(m.keys.set_value(std::string(entry.key), entry.value));
+  const auto n_vocab = story.at("token_embd.weight").shape[1];
+  m.keys.set("glm4moe.vocab_size", static_cast<uint32_t>(n_vocab));
+  for (const char* name : {"token_embd.weight", "output.weight"}) {
+    FloatModel::Entry& table = m.at(name);
+    table.shape[1] = n_vocab;
+    table.values = spec_weights(name, static_cast<size_t>(table.shape.n_elements()), 0, 0.5, 3);
+  }
+  return m.write("story-head.gguf");
+}
+
 }  // namespace tessera::testing

@@ -26,6 +26,15 @@ std::optional<DraftKind> draft_kind_from_name(std::string_view name) {
   return found == kNames.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::string names_of(std::span<const DraftKind> kinds) {
+  std::string names;
+  for (const DraftKind kind : kinds) {
+    if (!names.empty()) names += ',';
+    names += name_of(kind);
+  }
+  return names;
+}
+
 bool SpeculationOptions::uses(DraftKind kind) const { return std::ranges::find(kinds, kind) != kinds.end(); }
 
 void SpeculationOptions::extend(SessionOptions& session) const {

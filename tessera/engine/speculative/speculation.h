@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +27,8 @@ enum class DraftKind : uint8_t {
 /// "ngram", "suffix", "draft" or "mtp".
 std::string_view name_of(DraftKind kind);
 std::optional<DraftKind> draft_kind_from_name(std::string_view name);
+/// "suffix,mtp"
+std::string names_of(std::span<const DraftKind> kinds);
 
 struct SpeculationOptions {
   /// The bound of n_most: a session can remove that many tokens again.

@@ -166,6 +166,26 @@ TEST(PredictionHead, MissingHeadsAreRefused) {
   EXPECT_ERROR(create_speculator(head_guesses(), 10, {}), "no prediction head");
 }
 
+TEST(PredictionHead, IsLoadedOnlyIfItIsWanted) {
+  const auto head_of = [](const std::string& path, bool tries_head, const SpeculationOptions& speculation) {
+    const auto model =
+        open_model(create_registry("").value(), {.path = path, .speculation = speculation, .tries_head = tries_head});
+    EXPECT_OK(model);
+    return model && model->engine->model().head() != nullptr;
+  };
+  const std::string with = head_model("qwen35"), without = headless_model("qwen35");
+  EXPECT_FALSE(head_of(with, false, {}));
+  EXPECT_FALSE(head_of(with, false, {.kinds = {DraftKind::suffix}}));
+  EXPECT_TRUE(head_of(with, false, head_guesses()));
+  EXPECT_TRUE(head_of(with, true, {}));
+  EXPECT_TRUE(head_of(with, true, head_guesses()));
+  EXPECT_FALSE(head_of(without, true, {}));
+  EXPECT_FALSE(head_of(arch_model("llama-dense"), true, {}));
+  EXPECT_ERROR(
+      open_model(create_registry("").value(), {.path = without, .speculation = head_guesses(), .tries_head = true}),
+      "the file has no prediction head");
+}
+
 TEST(PredictionHead, HiddenStatesMustFitTheBatch) {
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(head_model("glm4moe-moe"), {.head = HeadUse::needed}));
   ASSERT_OK_AND_ASSIGN(const auto head,
@@ -363,6 +383,33 @@ INSTANTIATE_TEST_SUITE_P(Heads, FollowingHead, ::testing::ValuesIn(kHeadModels),
   std::ranges::replace(name, '-', '_');
   return name;
 });
+
+// The hidden states of the last 64 tokens are kept, so the head goes back as far without a loss.
+TEST(PredictionHead, ItGoesBackAsFarAsTheModel) {
+  const std::string path = head_model("glm4moe-moe");
+  ASSERT_OK_AND_ASSIGN(const LoadedModel model, load_with_head(path));
+  ASSERT_OK_AND_ASSIGN(const LoadedModel fresh, load_with_head(path));
+  const auto text = token_ids(*model.engine, 100);
+  for (const int32_t n_back : {1, 2, 15, 31, 32, 33, 34, 62, 63, 64, 65, 90}) {
+    SCOPED_TRACE(n_back);
+    ASSERT_OK(model.session->clear());
+    HeadDrafter drafter(*model.head, 0);
+    drafter.begin(text);
+    ASSERT_OK(model.session->decode(Batch::prompt(text, 0, 0)));
+    const int32_t begin = 100 - n_back;
+    std::vector<int32_t> other(text.begin(), text.begin() + begin);
+    for (int32_t i = 0; i < 4; ++i) other.push_back(text[static_cast<size_t>(begin) - 1] ^ (i + 1));
+    ASSERT_OK(model.session->remove(0, begin, 100));
+    drafter.begin(other);
+    ASSERT_OK(model.session->decode(Batch::prompt(std::span(other).subspan(static_cast<size_t>(begin), 3), begin, 0)));
+    ASSERT_OK_AND_ASSIGN(const auto got, guesses_after(drafter, 5, begin + 3));
+    ASSERT_OK_AND_ASSIGN(const auto want, fresh_guesses(fresh, other, 5));
+    EXPECT_EQ(got.size(), 5u);
+    if (n_back < 64) {
+      EXPECT_EQ(got, want);
+    }
+  }
+}
 
 TEST(PredictionHead, ItFollowsOnlyWhileItIsUsed) {
   ASSERT_OK_AND_ASSIGN(const LoadedModel model, load_with_head(head_model("glm4moe-moe")));

@@ -285,6 +285,23 @@ TEST(DraftModel, EveryArchitectureCanDraftForItself) {
   }
 }
 
+TEST(DraftModel, OneWithMoreTokensGuessesOnlyTheModelsOwn) {
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(arch_model("llama-dense")));
+  ASSERT_OK_AND_ASSIGN(const auto draft, Session::create(engine, {.n_ctx = 64, .n_ubatch = 16}));
+  constexpr int64_t kFewTokens = 9;
+  ASSERT_GT(engine->model().info().n_vocab, 4 * kFewTokens);
+  ModelDrafter drafter(*draft, 0, kFewTokens);
+  drafter.begin(std::vector<int32_t>{1, 2, 3});
+  std::vector<int32_t> guesses;
+  const auto add = [&](const DraftToken& guess) {
+    guesses.push_back(guess.token);
+    return true;
+  };
+  ASSERT_OK(drafter.draft({.n_most = 20}, add, nullptr));
+  EXPECT_EQ(guesses.size(), 20u);
+  for (const int32_t token : guesses) EXPECT_LT(token, kFewTokens);
+}
+
 TEST(DraftModel, OtherTokensAreRefused) {
   ASSERT_OK_AND_ASSIGN(const auto story, load_engine(story_model()));
   ASSERT_OK_AND_ASSIGN(const auto other, load_engine(arch_model("llama-dense")));

@@ -87,6 +87,7 @@ Result<> PredictionHead::cut(int32_t sequence, int32_t end) {
     follower.n_read = end;
   }
   if (end < follower.end()) follower.tokens.resize(to_size(end - follower.begin));
+  follower.first_hidden = std::min(follower.first_hidden, end);  // those before are lost
   return {};
 }
 

@@ -1,6 +1,9 @@
 // The parts of speculation: the index of texts, guesses by copies, measured times and shares, the length of drafts.
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "tessera/engine/speculative/best_guess.h"
 #include "tessera/engine/speculative/match_drafter.h"
 #include "tessera/engine/speculative/speculation.h"
 #include "tessera/engine/speculative/speculator.h"
@@ -259,6 +262,28 @@ size_t n_drafted(Speculator& speculator, double slope, int64_t n_most = 15, int6
   const auto guesses = speculator.draft({.n_most = n_most, .ms_with = ms_with, .n_others = n_others}, nullptr);
   EXPECT_OK(guesses);
   return guesses ? guesses->size() : 0;
+}
+
+TEST(BestGuess, HasTheProbabilityAsItsConfidence) {
+  const auto guess_of = [](std::vector<float> logits) {
+    const DraftToken guess = best_guess(logits);
+    return std::pair(guess.token, guess.confidence);
+  };
+  EXPECT_EQ(guess_of({0, 100, 0}), std::pair(1, kConfidences - 1));  // its probability is 1
+  EXPECT_EQ(guess_of({2, 2, -50, -50}), std::pair(0, kConfidences / 2));
+  EXPECT_EQ(guess_of(std::vector<float>(100, 1.0f)), std::pair(0, 0));
+  const float infinite = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(guess_of({0, infinite}).second, 0);
+  EXPECT_EQ(guess_of({nan, nan}), std::pair(0, 0));
+  EXPECT_EQ(guess_of({}), std::pair(0, 0));
+}
+
+TEST(BestGuess, TimesAreAveraged) {
+  double average = 0;
+  average_in(average, 4);
+  EXPECT_EQ(average, 4);
+  average_in(average, 14);
+  EXPECT_DOUBLE_EQ(average, 5);
 }
 
 TEST(Speculator, LengthFollowsTheShareOfRightGuesses) {

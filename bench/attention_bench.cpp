@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/cpu_info.h"
 #include "tessera/base/rng.h"
 #include "tessera/cpu/dispatch.h"
 #include "tessera/tensor/dtype.h"
@@ -56,7 +57,7 @@ AlignedBytes aligned_bytes(size_t n) {
 }
 
 /// The query rows are `n_heads` heads of the last `n_tokens` tokens of a sequence of `depth` tokens.
-void attention(benchmark::State& state, DType k_type, DType v_type) {
+void attention(benchmark::State& state, DType k_type, DType v_type, bool bf16) {
   const auto n_heads = static_cast<int>(state.range(0)), n_tokens = static_cast<int>(state.range(1));
   const auto depth = static_cast<int>(state.range(2)), dim = static_cast<int>(state.range(3));
   const int n_blocks = depth / kBlockTokens, n_rows = n_heads * n_tokens;
@@ -90,6 +91,7 @@ void attention(benchmark::State& state, DType k_type, DType v_type) {
   const std::vector<uint64_t> valid(blocks.size(), ~uint64_t{0});
   const AlignedBytes scratch = aligned_bytes(kernels().attention_scratch_bytes(dim, dim));
 
+  const bool has_bf16_dot = cpu_features().avx512_bf16;
   int copy = 0;
   for (auto _ : state) {
     for (int b = 0; b < n_blocks; ++b) blocks[static_cast<size_t>(b)] = copy * n_blocks + b;
@@ -108,6 +110,8 @@ void attention(benchmark::State& state, DType k_type, DType v_type) {
                                 .sinks = nullptr,
                                 .causal = true,
                                 .window = 0,
+                                .bf16 = bf16,
+                                .has_bf16_dot = has_bf16_dot,
                                 .blocks = blocks.data(),
                                 .valid = valid.data(),
                                 .first_block = 0,
@@ -139,9 +143,11 @@ void prefill_shapes(benchmark::internal::Benchmark* b) {
   b->Args({4, 64, 512, 64})->Args({4, 64, 4096, 64})->Args({4, 64, 512, 128});
 }
 
-#define TESSERA_BENCH_CACHE(type)                                                              \
-  BENCHMARK_CAPTURE(attention, decode_##type, DType::type, DType::type)->Apply(decode_shapes); \
-  BENCHMARK_CAPTURE(attention, prefill_##type, DType::type, DType::type)->Apply(prefill_shapes)
+#define TESSERA_BENCH_CACHE(type)                                                                         \
+  BENCHMARK_CAPTURE(attention, decode_##type, DType::type, DType::type, false)->Apply(decode_shapes);     \
+  BENCHMARK_CAPTURE(attention, prefill_##type, DType::type, DType::type, false)->Apply(prefill_shapes);   \
+  BENCHMARK_CAPTURE(attention, bf16_decode_##type, DType::type, DType::type, true)->Apply(decode_shapes); \
+  BENCHMARK_CAPTURE(attention, bf16_prefill_##type, DType::type, DType::type, true)->Apply(prefill_shapes)
 TESSERA_BENCH_CACHE(f16);
 TESSERA_BENCH_CACHE(bf16);
 TESSERA_BENCH_CACHE(q8_0);

@@ -58,6 +58,16 @@ Setter set_activations(ActivationPrecision& target) {
   };
 }
 
+Setter set_attention(AttentionPrecision& target) {
+  return [&target](std::string_view text) -> Result<> {
+    const auto* found = std::ranges::find(kAttentionNames, text, [](const auto& entry) { return entry.first; });
+    if (found == std::end(kAttentionNames))
+      return fail(ErrorCode::invalid_argument, "'{}' is not one of auto, f32, bf16", text);
+    target = found->second;
+    return {};
+  };
+}
+
 template <class T>
 Setter set_optional_real(std::optional<T>& target, float min, float max) {
   return [&target, min, max](std::string_view text) -> Result<> {
@@ -183,6 +193,9 @@ void ContextArgs::add_to(FlagTable& table) {
              "precision of activations in products with quantized weights: f32, or int8-N with one scale per up to N "
              "values (32, 64, 128)",
              set_activations(session.activations), "auto: by weight format");
+  table.rare("--attention-scores", "TYPE",
+             "precision of the products in attention, on the CPU: f32, or bf16 (faster in long prompts)",
+             set_attention(session.attention), "auto: bf16 if the model admits it");
   add_threads_flag(table, session.threads.n_threads);
   Flag& threads = table.at("--threads");
   threads.set = noting(has_threads, {std::move(threads.set)}).set;

@@ -53,6 +53,7 @@ MemoryReport LoadedModel::allocated_memory() const {
 }
 
 Result<> LoadedModel::follow_with_head() {
+  head = nullptr;  // an older one follows the session until it is gone
   TESSERA_ASSIGN(head, create_head(*this, *session));
   return {};
 }
@@ -93,6 +94,7 @@ Result<SessionOptions> plan_draft(LoadedModel& model, const SessionOptions& aske
              .type_k = asked.type_k,
              .type_v = asked.type_v,
              .activations = asked.activations,
+             .attention = asked.attention,
              .threads = asked.threads};
   FitOptions options = model.fit;
   options.embeddings.reset();
@@ -110,6 +112,7 @@ Result<> load_weights(LoadedModel& model, const LoadEvents& events) {
 
 Result<> load_session(LoadedModel& model, const SessionOptions& asked, const LoadEvents& events) {
   TESSERA_ASSIGN(const SessionOptions draft, plan_draft(model, asked));
+  model.head = nullptr;  // it uses the older session
   Engine& engine = *model.engine;
   const PlacementOptions placement = engine.placement_options();
   FitOptions options = model.fit;

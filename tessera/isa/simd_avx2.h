@@ -122,6 +122,11 @@ inline F32x16 round_even(F32x16 a) {
   constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   return {_mm256_round_ps(a.lo, kMode), _mm256_round_ps(a.hi, kMode)};
 }
+inline __m256 nearest_bf16(__m256 a) {
+  const __m256i half_added = _mm256_add_epi32(_mm256_castps_si256(a), _mm256_set1_epi32(0x8000));
+  return _mm256_castsi256_ps(_mm256_and_si256(half_added, _mm256_set1_epi32(~0xffff)));
+}
+inline F32x16 nearest_bf16(F32x16 a) { return {nearest_bf16(a.lo), nearest_bf16(a.hi)}; }
 inline F32x16 to_f32(I32x16 a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 inline I32x16 shift_left(I32x16 a, int n) { return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)}; }
 inline I32x16 shift_right(I32x16 a, int n) { return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)}; }

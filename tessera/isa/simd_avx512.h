@@ -83,6 +83,12 @@ inline F32x16 abs(F32x16 a) { return {_mm512_abs_ps(a.v)}; }
 inline F32x16 round_even(F32x16 a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
+inline __m512i half_bf16_added(F32x16 a) {
+  return _mm512_add_epi32(_mm512_castps_si512(a.v), _mm512_set1_epi32(0x8000));
+}
+inline F32x16 nearest_bf16(F32x16 a) {
+  return {_mm512_castsi512_ps(_mm512_and_si512(half_bf16_added(a), _mm512_set1_epi32(~0xffff)))};
+}
 inline F32x16 to_f32(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline I32x16 shift_left(I32x16 a, int n) { return {_mm512_slli_epi32(a.v, static_cast<unsigned>(n))}; }
 inline I32x16 shift_right(I32x16 a, int n) { return {_mm512_srli_epi32(a.v, static_cast<unsigned>(n))}; }

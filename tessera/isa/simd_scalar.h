@@ -123,6 +123,8 @@ inline F32x16 round_even(F32x16 a) {
   }
   return r;
 }
+/// The nearest bf16, of two the one farther from 0. A NaN that arithmetic gives stays a NaN.
+inline F32x16 nearest_bf16(F32x16 a) { TESSERA_LANES(F32x16, float_of((bits_of(a.v[i]) + 0x8000) & ~0xffffu)); }
 inline F32x16 to_f32(I32x16 a) { TESSERA_LANES(F32x16, static_cast<float>(a.v[i])); }
 /// Shifts of the bits as unsigned numbers; n is 0 to 31.
 inline I32x16 shift_left(I32x16 a, int n) {

@@ -51,6 +51,12 @@ Value attend_to_batch(GraphBuilder& b, const Heads& heads, const Attention& a, c
   return b.reshape(out, {a.v_dim * a.n_heads, b.spec(out).shape()[2]});
 }
 
+AttentionParams params_of(const Attention& a, const BatchInputs& in) {
+  AttentionParams params = a.params;
+  params.bf16 = in.bf16_attention;
+  return params;
+}
+
 }  // namespace
 
 Heads project(GraphBuilder& b, Value x, const Attention& a) {
@@ -79,7 +85,7 @@ Value attend(GraphBuilder& b, const Heads& heads, const Attention& a, const Batc
   const Value sinks = a.sinks == nullptr ? Value() : vector_f32(b, *a.sinks);
   const Value bias = a.relative_bias == nullptr ? Value() : vector_f32(b, *a.relative_bias);
   const Value out = b.paged_attention(heads.q, k_cache, v_cache, in.positions, in.sequences, at.blocks, at.valid, sinks,
-                                      a.params, bias);
+                                      params_of(a, in), bias);
   return b.reshape(out, {a.v_dim * a.n_heads, b.spec(out).shape()[2]});
 }
 
@@ -91,7 +97,7 @@ Value attend_to_encoder(GraphBuilder& b, Value q, const Attention& a, const Batc
   const Value heads = b.reshape(q, {a.k_dim, a.n_heads, b.spec(q).shape()[1]});
   const Value out =
       b.paged_attention(heads, b.tensor(in.encoder->k(a.cache_layer)), b.tensor(in.encoder->v(a.cache_layer)),
-                        in.positions, in.sequences, in.encoded.blocks, in.encoded.valid, Value(), a.params);
+                        in.positions, in.sequences, in.encoded.blocks, in.encoded.valid, Value(), params_of(a, in));
   return b.reshape(out, {a.v_dim * a.n_heads, b.spec(out).shape()[2]});
 }
 

@@ -67,14 +67,16 @@ void TimeAccountant::add_work(Sums& part, const StepView& step, NodeId id, int64
   const Node& node = graph[id];
   const DevicePeaks& peaks = peaks_[to_size(schedule.assignment.device(id))];
   double macs = 0, bytes = 0;
-  bool is_int8 = false;
+  enum { in_f32, in_bf16, in_int8 } unit = in_f32;
   if (is_product(node.op)) {
     const ProductCost product = product_cost(graph, id);
     macs = product.macs;
     bytes = product.weight_bytes;
-    is_int8 = product.is_quantized && activations_ != ActivationPrecision::float32;
+    if (product.is_quantized && activations_ != ActivationPrecision::float32) unit = in_int8;
   } else if (node.op == Op::paged_attention) {
-    const int64_t window = std::get<AttentionParams>(node.params).window;
+    const auto& params = std::get<AttentionParams>(node.params);
+    const int64_t window = params.window;
+    if (params.bf16 && peaks.bf16_gmacs > 0) unit = in_bf16;
     const AttentionCost of_attention = attention_cost(graph, node);
     macs = of_attention.macs_per_pair * attention_pairs(position, step.n_tokens, window);
     bytes = of_attention.kv_bytes_per_position * attention_positions(position, step.n_tokens, window);
@@ -83,9 +85,11 @@ void TimeAccountant::add_work(Sums& part, const StepView& step, NodeId id, int64
   }
   part.macs += macs;
   part.bytes += bytes;
-  const double compute_us = us_at(macs, is_int8 ? peaks.int8_gmacs : peaks.f32_gmacs);
+  const double rates[] = {peaks.f32_gmacs, peaks.bf16_gmacs, peaks.int8_gmacs};
+  double* const bounds[] = {&part.f32_us, &part.bf16_us, &part.int8_us};
+  const double compute_us = us_at(macs, rates[unit]);
   const double read_us = us_at(bytes, peaks.read_gbps);
-  double& bound = read_us >= compute_us ? part.read_us : is_int8 ? part.int8_us : part.f32_us;
+  double& bound = read_us >= compute_us ? part.read_us : *bounds[unit];
   bound += std::max(read_us, compute_us);
 }
 
@@ -141,11 +145,13 @@ TimeAccount TimeAccountant::account(double total_us) const {
   const auto add_part = [&](const std::string& name, const Sums& sums) {
     if (sums.us <= 0) return;
     WorkPart part{.name = name, .us = sums.us, .macs = sums.macs, .bytes = sums.bytes, .bound = ""};
-    part.bound_us = sums.int8_us + sums.f32_us + sums.read_us;
+    part.bound_us = sums.int8_us + sums.bf16_us + sums.f32_us + sums.read_us;
     if (part.bound_us > 0)
-      part.bound =
-          std::max({std::pair(sums.int8_us, std::string_view("int8")), {sums.f32_us, "f32"}, {sums.read_us, "read"}})
-              .second;
+      part.bound = std::max({std::pair(sums.int8_us, std::string_view("int8")),
+                             {sums.bf16_us, "bf16"},
+                             {sums.f32_us, "f32"},
+                             {sums.read_us, "read"}})
+                       .second;
     account.bound_us += part.bound_us;
     account.parts.push_back(std::move(part));
   };

@@ -46,6 +46,29 @@ inline void prefetch(const char* p, size_t bytes) {
   }
 }
 
+/// A block of the cache, and the distances to the next one, for prefetching.
+struct StoredBlock {
+  const char *k, *v;  // v is null if V is a part of K
+  ptrdiff_t k_ahead, v_ahead;
+};
+
+inline constexpr float kLog2E = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
+
+/// The factor of queries before they are rounded to bf16. With it, weights are powers of two of differences of dot
+/// products, unless a soft cap, slopes or biases change the scores.
+inline float query_factor(const AttentionTask& task) { return task.scale * kLog2E; }
+
+/// Rounds the products of n floats and a factor to bf16.
+inline void round_query(const float* q, int n, float factor, float* out) {
+  const F32x16 f = F32x16::broadcast(factor);
+  const int rest = n % kLanes, n_whole = n - rest;
+  for (int i = 0; i < n_whole; i += kLanes) nearest_bf16(mul(F32x16::load(q + i), f)).store(out + i);
+  if (rest != 0) nearest_bf16(mul(F32x16::load_partial(q + n_whole, rest), f)).store_partial(out + n_whole, rest);
+}
+
+/// The length of rows of whole vectors.
+inline int padded(int dim) { return (dim + kLanes - 1) / kLanes * kLanes; }
+
 /// Returns the tokens of `tile` in a block's mask.
 inline uint16_t tile_mask(uint64_t tokens, int tile) { return static_cast<uint16_t>(tokens >> (tile * kTileTokens)); }
 
@@ -272,5 +295,21 @@ struct ValueEntry {
 };
 constexpr auto kKeyKernels = make_row_table<KeyEntry>();
 constexpr auto kValueKernels = make_row_table<ValueEntry>();
+
+// The same, for elements that are rounded to bf16.
+struct RoundedKeyEntry {
+  template <class Row>
+  static constexpr const KeyKernels* of() {
+    return &kKeys<Rounded<Row>>;
+  }
+};
+struct RoundedValueEntry {
+  template <class Row>
+  static constexpr const ValueKernels* of() {
+    return &kValues<Rounded<Row>>;
+  }
+};
+constexpr auto kRoundedKeyKernels = make_row_table<RoundedKeyEntry>();
+constexpr auto kRoundedValueKernels = make_row_table<RoundedValueEntry>();
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -99,7 +99,9 @@ struct AttentionTask {
   // For each row, the biases of keys by distance from the query, -kBiasReach to kBiasReach; null: none.
   const float* const* biases = nullptr;
   bool causal;
-  int32_t window;  // 0: none
+  int32_t window;             // 0: none
+  bool bf16 = false;          // round queries, K, softmax weights and V to bf16 before they are multiplied
+  bool has_bf16_dot = false;  // the CPU has bf16 dot products; the bits of the results do not depend on it
   // The sequence: logical block b holds positions 64b to 64b+63. blocks[b] is its physical block or -1. valid[b] is the
   // mask of its stored positions.
   const int32_t* blocks;

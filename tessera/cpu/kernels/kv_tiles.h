@@ -145,4 +145,17 @@ struct TileReader<Row> : NibbleTileReader<Row> {
   using NibbleTileReader<Row>::NibbleTileReader;
 };
 
+/// A format whose elements are read rounded to bf16.
+template <class Row>
+struct Rounded : Row {
+  static F32x16 load(const void* row, int64_t e) { return nearest_bf16(Row::load(row, e)); }
+  static F32x16 load_partial(const void* row, int64_t e, int n) { return nearest_bf16(Row::load_partial(row, e, n)); }
+};
+
+template <class Row>
+struct TileReader<Rounded<Row>> : TileReader<Row> {
+  using TileReader<Row>::TileReader;
+  F32x16 at(int j) const { return nearest_bf16(TileReader<Row>::at(j)); }
+};
+
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/cpu_info.h"
 #include "tessera/cpu/step.h"
 
 namespace tessera::cpu {
@@ -79,6 +80,11 @@ struct Units {
   const int32_t* sequences;
 };
 
+bool has_bf16_dot() {
+  static const bool has = cpu_features().avx512_bf16;  // under a hypervisor, asking takes microseconds
+  return has;
+}
+
 class AttentionRunner {
  public:
   AttentionRunner(const Step& step, Worker& worker)
@@ -99,6 +105,8 @@ class AttentionRunner {
     task_.slopes = params_.max_alibi == 0 ? nullptr : row_slopes_;
     task_.sinks = step.in[7].present() ? row_sinks_ : nullptr;
     task_.causal = params_.causal;
+    task_.bf16 = params_.bf16;
+    task_.has_bf16_dot = has_bf16_dot();
     task_.window = static_cast<int32_t>(std::min<int64_t>(params_.window, std::numeric_limits<int32_t>::max()));
     task_.k_block_stride = to_size(step.in[1].layout.nb[3]);
     if (step.in[2].present()) task_.v_block_stride = to_size(step.in[2].layout.nb[3]);

@@ -21,6 +21,7 @@ SessionOptions head_session(const Engine& engine, const SessionOptions& given, i
           .type_k = given.type_k,
           .type_v = given.type_v,
           .activations = given.activations,
+          .attention = given.attention,
           .threads = given.threads};
 }
 

@@ -16,7 +16,8 @@ Digest session_digest(const Session& session) {
   sha.add_text("tessera session 1").add(uint64_t{kNumericsRevision}).add_text(::gnu_get_libc_version());
   sha.add(engine.fingerprint());
   sha.add(static_cast<uint64_t>(session.options().type_k)).add(static_cast<uint64_t>(session.options().type_v));
-  sha.add(static_cast<uint64_t>(session.options().activations)).add(static_cast<uint64_t>(kKvBlockTokens));
+  sha.add(static_cast<uint64_t>(session.options().activations)).add(static_cast<uint64_t>(session.options().attention));
+  sha.add(static_cast<uint64_t>(kKvBlockTokens));
   const ModelPlacement& placement = engine.placement();
   sha.add(static_cast<uint64_t>(placement.n_entries()));
   for (int64_t i = 0; i < placement.n_entries(); ++i) sha.add_text(placement.entry(i).name());

@@ -107,7 +107,7 @@ AttentionPrecision attention_precision(const ModelInfo& model, const ModelFiles&
   if (options.attention != AttentionPrecision::automatic) return options.attention;
   const bool has_float_activations = options.activations == ActivationPrecision::float32;
   return !has_float_activations && key_spread(model, files) <= kMostKeySpread ? AttentionPrecision::bf16
-                                                                             : AttentionPrecision::float32;
+                                                                              : AttentionPrecision::float32;
 }
 
 }  // namespace tessera

@@ -72,7 +72,8 @@ TEST(AttentionInBf16, DotProductsGiveTheBitsOfFloats) {
         expect_same_by_dots(problem, std::string(info(k_type).name) + "/" + std::string(info(v_type).name));
       }
     for (const DType type : {DType::f32, DType::f16, DType::bf16})
-      for (const auto& [k_dim, v_dim] : {std::pair{1, 1}, {2, 16}, {15, 17}, {33, 31}, {80, 80}, {72, 129}, {256, 100}}) {
+      for (const auto& [k_dim, v_dim] :
+           {std::pair{1, 1}, {2, 16}, {15, 17}, {33, 31}, {80, 80}, {72, 129}, {256, 100}}) {
         Problem problem(*k, type, type, k_dim, v_dim, 3, 12);
         problem.store_all(150);
         for (int i = 0; i < 19; ++i) problem.add_row(149 - 7 * i, 8);

@@ -93,6 +93,20 @@ TEST(TimeAccount, QuantizedWeightsAreBoundByIntegersUnlessActivationsAreFloats) 
   EXPECT_NEAR(floats.bound_us, products.bound_us / 2, 1e-6 * products.macs);
 }
 
+TEST(TimeAccount, AttentionIsBoundByTheProductsThatItUses) {
+  ASSERT_OK_AND_ASSIGN(const std::string model,
+                       testing::requantize(testing::story_model(), DType::q8_0, "account-q8_0.gguf"));
+  DevicePeaks peaks{.int8_gmacs = 1e6, .f32_gmacs = 2, .bf16_gmacs = 4, .read_gbps = 1e6};
+  const WorkPart rounded = part_of(account_of(model, peaks, 1), "attention");
+  EXPECT_EQ(rounded.bound, "bf16");
+  EXPECT_NEAR(rounded.bound_us, rounded.macs * 1e-3 / 4, 1e-6 * rounded.macs);
+  const WorkPart floats = part_of(account_of(testing::story_model(), peaks, 1), "attention");
+  EXPECT_EQ(floats.bound, "f32");
+  EXPECT_NEAR(floats.bound_us, floats.macs * 1e-3 / 2, 1e-6 * floats.macs);
+  peaks.bf16_gmacs = 0;  // no instruction
+  EXPECT_EQ(part_of(account_of(model, peaks, 1), "attention").bound, "f32");
+}
+
 // A token uses two of the four experts, and five tokens may use all of them. The second of the two layers computes only
 // the last token.
 TEST(TimeAccount, ExpertsCountAsFarAsTheyAreUsed) {

@@ -116,6 +116,18 @@ class TierParts : public SlotsTest {
 
 // --- writing
 
+TEST_F(TierParts, KeysDependOnThePrecisionOfAttention) {
+  const auto digest_in = [&](AttentionPrecision attention) {
+    SessionOptions options = small_session();
+    options.attention = attention;
+    restart("", options);
+    return session_digest(*session_);
+  };
+  const auto floats = digest_in(AttentionPrecision::float32);
+  EXPECT_NE(digest_in(AttentionPrecision::bf16), floats);
+  EXPECT_EQ(digest_in(AttentionPrecision::automatic), floats);  // the model is in F32
+}
+
 TEST_F(TierParts, NeedADirectory) {
   restart();
   EXPECT_EQ(DiskTier::create(*session_, *slots_, nullptr, {}, {}), nullptr);

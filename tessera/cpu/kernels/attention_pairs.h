@@ -267,7 +267,7 @@ class PairProducts {
     v_pairs_ = reinterpret_cast<uint32_t*>(scratch + at.v_pairs);
     k_floats_ = reinterpret_cast<float*>(scratch + at.k_floats);
     v_floats_ = reinterpret_cast<float*>(scratch + at.v_floats);
-    for (int i = 0; i < task.n_rows; ++i) 
+    for (int i = 0; i < task.n_rows; ++i)
       pack_query(task.q + task.q_offsets[i], task.k_dim, query_factor(task), queries_ + i * q_stride_);
   }
 

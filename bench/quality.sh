@@ -3,12 +3,14 @@
 #   quality.sh formats                      stories260K in every format that its rows allow, compared with F32
 #   quality.sh activations [FILE.gguf...]   the error of 8-bit activations: each file compared with itself with float
 #                                           activations; default: stories260K in these formats
+#   quality.sh attention [FILE.gguf...]     the error of attention in bf16: each file compared with itself with attention
+#                                           in f32; default: stories260K in some formats
 # Environment variables:
 #   BUILD_DIR  folder with the program (default: build/release, built here)
 #   TEXT       file under TESSERA_SHARED (default: text/tinyshakespeare.txt)
 #   CHUNKS     number of chunks of 512 tokens to measure (default: 60)
 set -euo pipefail
-what=${1:?formats or activations}
+what=${1:?formats, activations or attention}
 shift
 . "$(dirname "$0")/../scripts/common.sh"
 shared=$(realpath "${TESSERA_SHARED:-../shared}")
@@ -72,4 +74,27 @@ activations() {
         100 * c[1], 100 * c[2], 100 * c[3]}'
   done
 }
+
+attention() {
+  local files=("$@") type file json
+  if [ ${#files[@]} -eq 0 ]; then
+    files=("$model")
+    for type in Q8_0 Q5_1 Q4_0; do
+      "$tessera" quantize -q --pure "$model" "$work/$type.gguf" "$type"
+      files+=("$work/$type.gguf")
+    done
+  fi
+  echo "| file | perplexity, f32 | bf16 | KL mean | KL 99 % | same top token |"
+  echo "|---|--:|--:|--:|--:|--:|"
+  for file in "${files[@]}"; do
+    base "$file" --attention-scores f32
+    local exact
+    exact=$(figure ppl <<<"$(compare "$file" --attention-scores f32)")
+    json=$(compare "$file" --attention-scores bf16)
+    awk -v row="$(basename "$file" .gguf)" -v exact="$exact" -v ppl="$(figure ppl <<<"$json")" \
+      -v kl="$(figure kl <<<"$json")" -v p99="$(figure p99 <<<"$json")" -v top="$(figure same_top <<<"$json")" \
+      'BEGIN {printf "| %s | %.3f | %.3f | %.2e | %.2e | %.2f %% |\n", row, exact, ppl, kl, p99, 100 * top}'
+  done
+}
+
 "$what" "$@"

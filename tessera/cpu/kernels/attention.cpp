@@ -305,10 +305,6 @@ void finish_row(const float* acc, const RowState& state, float max_unit, const f
   }
 }
 
-}  // namespace
-
-namespace {
-
 size_t accumulator_bytes(int v_dim) { return sizeof(float) * kMaxAttentionRows * static_cast<size_t>(padded(v_dim)); }
 
 template <class Products>

@@ -3,8 +3,8 @@
 #   quality.sh formats                      stories260K in every format that its rows allow, compared with F32
 #   quality.sh activations [FILE.gguf...]   the error of 8-bit activations: each file compared with itself with float
 #                                           activations; default: stories260K in these formats
-#   quality.sh attention [FILE.gguf...]     the error of attention in bf16: each file compared with itself with attention
-#                                           in f32; default: stories260K in some formats
+#   quality.sh attention [FILE.gguf...]     the error of attention in f32 and bf16: each file compared with itself with
+#                                           float activations; default: stories260K in some formats
 # Environment variables:
 #   BUILD_DIR  folder with the program (default: build/release, built here)
 #   TEXT       file under TESSERA_SHARED (default: text/tinyshakespeare.txt)
@@ -76,7 +76,7 @@ activations() {
 }
 
 attention() {
-  local files=("$@") type file json
+  local files=("$@") type file
   if [ ${#files[@]} -eq 0 ]; then
     files=("$model")
     for type in Q8_0 Q5_1 Q4_0; do
@@ -84,16 +84,16 @@ attention() {
       files+=("$work/$type.gguf")
     done
   fi
-  echo "| file | perplexity, f32 | bf16 | KL mean | KL 99 % | same top token |"
-  echo "|---|--:|--:|--:|--:|--:|"
+  echo "| file | perplexity, f32 | bf16 | KL mean, f32 | bf16 | KL 99 %, f32 | bf16 |"
+  echo "|---|--:|--:|--:|--:|--:|--:|"
   for file in "${files[@]}"; do
-    base "$file" --attention-scores f32
-    local exact
-    exact=$(figure ppl <<<"$(compare "$file" --attention-scores f32)")
-    json=$(compare "$file" --attention-scores bf16)
-    awk -v row="$(basename "$file" .gguf)" -v exact="$exact" -v ppl="$(figure ppl <<<"$json")" \
-      -v kl="$(figure kl <<<"$json")" -v p99="$(figure p99 <<<"$json")" -v top="$(figure same_top <<<"$json")" \
-      'BEGIN {printf "| %s | %.3f | %.3f | %.2e | %.2e | %.2f %% |\n", row, exact, ppl, kl, p99, 100 * top}'
+    base "$file" --reference-activations
+    local f32 bf16
+    f32=$(compare "$file" --attention-scores f32)
+    bf16=$(compare "$file" --attention-scores bf16)
+    echo "$(basename "$file" .gguf)" "$(figure ppl <<<"$f32")" "$(figure ppl <<<"$bf16")" "$(figure kl <<<"$f32")" \
+      "$(figure kl <<<"$bf16")" "$(figure p99 <<<"$f32")" "$(figure p99 <<<"$bf16")" |
+      awk '{printf "| %s | %.3f | %.3f | %.2e | %.2e | %.2e | %.2e |\n", $1, $2, $3, $4, $5, $6, $7}'
   done
 }
 

@@ -33,6 +33,15 @@ compare() { "$tessera" perplexity -q -m "$1" --kl-divergence --kl-divergence-bas
 # figure KEY: prints the number of a key in the JSON on stdin, or the "value" of an object.
 figure() { grep -o "\"$1\": \({\"value\": \)\?[-0-9.e]*" | grep -o '[-0-9.e]*$' | head -1; }
 
+# quantized TYPE...: writes the model in each type and prints the paths.
+quantized() {
+  local type
+  for type in "$@"; do
+    "$tessera" quantize -q --pure "$model" "$work/$type.gguf" "$type" >&2
+    echo "$work/$type.gguf"
+  done
+}
+
 formats() {
   base "$model"
   echo "| format | bytes | perplexity | KL mean | KL 99 % | same top token |"
@@ -49,13 +58,8 @@ formats() {
 }
 
 activations() {
-  local files=("$@") type file group json row
-  if [ ${#files[@]} -eq 0 ]; then
-    for type in "${types[@]:2}"; do
-      "$tessera" quantize -q --pure "$model" "$work/$type.gguf" "$type"
-      files+=("$work/$type.gguf")
-    done
-  fi
+  local files=("$@") file group json row
+  [ ${#files[@]} -gt 0 ] || mapfile -t files < <(quantized "${types[@]:2}")
   echo "| file | KL mean, groups of 32 | 64 | 128 | KL 99 %, groups of 32 | 64 | 128 | same top token, groups of 32 | 64 | 128 |"
   echo "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
   for file in "${files[@]}"; do
@@ -76,14 +80,8 @@ activations() {
 }
 
 attention() {
-  local files=("$@") type file
-  if [ ${#files[@]} -eq 0 ]; then
-    files=("$model")
-    for type in Q8_0 Q5_1 Q4_0; do
-      "$tessera" quantize -q --pure "$model" "$work/$type.gguf" "$type"
-      files+=("$work/$type.gguf")
-    done
-  fi
+  local files=("$@") file
+  [ ${#files[@]} -gt 0 ] || mapfile -t files < <(echo "$model" && quantized Q8_0 Q5_1 Q4_0)
   echo "| file | perplexity, f32 | bf16 | KL mean, f32 | bf16 | KL 99 %, f32 | bf16 |"
   echo "|---|--:|--:|--:|--:|--:|--:|"
   for file in "${files[@]}"; do

@@ -155,6 +155,9 @@ __device__ inline uint32_t shuffle_xor(uint32_t v, uint32_t mask) { return __shf
 __device__ inline float shuffle(float v, uint32_t from) { return __shfl_sync(0xffffffffu, v, from); }
 __device__ inline uint32_t shuffle(uint32_t v, uint32_t from) { return __shfl_sync(0xffffffffu, v, from); }
 
+/// The value of lane `from` of the four lanes 4 g to 4 g + 3 that this one belongs to.
+__device__ inline uint32_t shuffle_four(uint32_t v, uint32_t from) { return __shfl_sync(0xffffffffu, v, from, 4); }
+
 /// The lanes of the warp that have the same value, as bits.
 __device__ inline uint32_t match(uint32_t v) { return __match_any_sync(0xffffffffu, v); }
 /// The lanes of the warp for which it is true, as bits.
@@ -174,6 +177,12 @@ __device__ inline uint32_t atomic_add(uint32_t* at, uint32_t v) { return atomicA
 /// Bytes of b and a (a lowest) selected by the nibbles of `selector`, lowest first.
 __device__ inline uint32_t select_bytes(uint32_t a, uint32_t b, uint32_t selector) {
   return __byte_perm(a, b, selector);
+}
+/// (v & mask) | bits, as one instruction: the compiler makes two of it when both constants are immediate.
+__device__ inline uint32_t and_or(uint32_t v, uint32_t mask, uint32_t bits) {
+  uint32_t r;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(r) : "r"(v), "r"(mask), "r"(bits));
+  return r;
 }
 /// The upper word of (high : low) << shift, shift < 32.
 __device__ inline uint32_t funnel_right(uint32_t low, uint32_t high, uint32_t shift) {
@@ -273,6 +282,25 @@ __device__ inline uint32_t mul_halves(uint32_t a, uint32_t b) {
 __device__ inline uint32_t fma_halves(uint32_t a, uint32_t b, uint32_t c) {
   uint32_t v;
   asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
+  return v;
+}
+
+/// The same with the low (kHalf = 0) or the high half (1) of b and c in place of both.
+template <uint32_t kHalf>
+__device__ inline uint32_t mul_by_half(uint32_t a, uint32_t b) {
+  uint32_t v;
+  asm("{ .reg .b16 h<2>; .reg .b32 s; mov.b32 {h0, h1}, %2; mov.b32 s, {h%3, h%3}; mul.rn.f16x2 %0, %1, s; }"
+      : "=r"(v)
+      : "r"(a), "r"(b), "n"(kHalf));
+  return v;
+}
+template <uint32_t kHalf>
+__device__ inline uint32_t fma_by_half(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t v;
+  asm("{ .reg .b16 h<2>, i<2>; .reg .b32 s, t; mov.b32 {h0, h1}, %2; mov.b32 {i0, i1}, %3;\n"
+      "mov.b32 s, {h%4, h%4}; mov.b32 t, {i%4, i%4}; fma.rn.f16x2 %0, %1, s, t; }"
+      : "=r"(v)
+      : "r"(a), "r"(b), "r"(c), "n"(kHalf));
   return v;
 }
 

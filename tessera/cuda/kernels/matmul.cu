@@ -1,63 +1,63 @@
 // Products of few tokens with weights of any format, in the layout of the file (matmul.cuh).
 //
-// A block computes a few rows for a few tokens at a time; each of its warps takes a segment of the columns. Blocks go
-// on to further rows, whose weights they request before they finish the last ones. The time of a product of one token
-// is that of reading its weights and of the instructions of one warp, so the groups of rows are small.
+// A block computes a group of 16 rows for up to eight tokens at a time (8 rows and 16 tokens in the precision of f32).
+// Each of its warps takes every n-th segment of the columns. Blocks go on to further groups, whose weights they request
+// before they finish the last ones. The sums of the segments of a group meet in shared memory, where a thread per
+// result adds them in order; warps take turns in that, while the others go on.
 //
-// Tokens are the rows of the matrix units' first operand, weights the columns of the second one: a tile of 16 tokens
-// and eight rows.
-#include "tessera/cuda/kernels/math.cuh"
-#include "tessera/cuda/kernels/matmul.cuh"
+// What limits a product is the number of instructions per weight. So weights are the first operand of the matrix units
+// (16 rows), and activations, which are converted once per block, the second one.
+#include "tessera/cuda/kernels/matmul_sums.cuh"
 
 namespace tessera::cuda {
 
-constexpr uint32_t kMostRowsThreads = 512, kTileRows = 8;
-// Bytes between the tokens' segments in shared memory: neighbours are in different banks.
-constexpr uint32_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 16;
+constexpr uint32_t kMostRowsThreads = 512;
 
-// The kernels differ in how a warp computes the sum of its segment (`Sum`):
-//   kTiles, kTokens: tiles and tokens of a block. With eight tokens, half of a tile is not used.
-//   load<kIsWhole>(step, rows, segment): requests the weights of a segment; rows are those of this lane
-//   looks_ahead(): whether the next segment may be requested before this one is multiplied
-//   drop(): forgets what was requested
-//   read(step, p, token, segment, i): brings the activations of a warp's segment to shared memory, for token i of those
-//     multiplied together; returns the inverse of their scale. read_plain is the same for plain products.
-//   multiply<kIsWhole>(step, rows, n_tokens, segment, c): the sums, of the segment that was requested first; those of
-//     tokens from n_tokens on have no meaning
+/// Shared memory of a block: the activations by segment; two sets of sums by segment, used in turns, so that one is
+/// read while the next is filled; two sets of the activations' scales likewise; the weights of each warp, at a multiple
+/// of 128 bytes. There is room for all segments, or for one of each warp.
 template <class Sum>
-constexpr uint32_t kGroupRows = Sum::kTiles* kTileRows;
+struct Room {
+  uint32_t n_segments, n_tokens;
+  unsigned char* x_begin;
+  float *sums_begin, *scales_begin;
 
-/// The sum of a segment for each token and row of a block, and the scales of the activations.
-template <class Sum>
-struct SegmentSums {
-  float sums[Sum::kTokens * kGroupRows<Sum>];
-  float scales[Sum::kTokens];
+  __device__ void open(const Params& step, Sum& sum) {
+    constexpr uint32_t kAlignment = 128, kFloats = 2 * (Sum::kRows + 1);
+    n_segments = has_all_segments(step) ? n_segments_of(step.x[0].ne[0]) : n_lanes() / kWarp;
+    n_tokens = room_tokens(step);
+    x_begin = dynamic_shared();
+    const uint32_t places = n_segments * n_tokens, x_bytes = places * Sum::kStride;
+    sums_begin = reinterpret_cast<float*>(x_begin + x_bytes);
+    scales_begin = sums_begin + 2 * places * Sum::kRows;
+    const uint32_t weights = x_bytes + places * kFloats * static_cast<uint32_t>(sizeof(float));
+    sum.set_weights_room(step, x_begin + (weights + kAlignment - 1) / kAlignment * kAlignment);
+  }
+  __device__ float* sums(uint32_t turn, uint32_t place) const {
+    return sums_begin + (turn * n_segments + place) * n_tokens * Sum::kRows;
+  }
+  __device__ float* scales(uint32_t turn, uint32_t place) const {
+    return scales_begin + (turn * n_segments + place) * n_tokens;
+  }
+  __device__ unsigned char* x(uint32_t place) const { return x_begin + place * n_tokens * Sum::kStride; }
+
+  /// Adds the sums of the first n segments, in order.
+  __device__ void add(uint32_t turn, uint32_t scales_turn, uint32_t n, uint32_t token, uint32_t row,
+                      float& total) const {
+    const float* sum = sums(turn, 0) + token * Sum::kRows + row;
+    const float* scale = scales(scales_turn, 0) + token;
+#pragma unroll 8
+    for (uint32_t i = 0; i < n; ++i) total = fmaf(sum[i * n_tokens * Sum::kRows], scale[i * n_tokens], total);
+  }
 };
-
-/// The addresses of the rows that a lane has weights of: row g of each tile.
-template <class Sum>
-struct Rows {
-  uint64_t at[Sum::kTiles];
-};
-
-// step.variant: the tokens whose activations have room in shared memory; the segments of a warp whose weights do, from
-// bit 8 on; in bit 16, whether the product is plain: one matrix, no routes, at most eight tokens, whole segments, and
-// rows of x at multiples of 16 bytes; in bit 17, whether it is gated: x[2] is a second matrix of the same shape, and
-// the result is silu(x[0] x) * (x[2] x), or with gelu if u[7] is 1. Only plain products are gated. In bit 18, whether
-// all segments are whole.
-__device__ inline uint32_t room_tokens(const Params& step) { return step.variant & 255; }
-__device__ inline uint32_t room_segments(const Params& step) { return step.variant >> 8 & 255; }
-__device__ inline bool is_plain(const Params& step) { return (step.variant >> 16 & 1) != 0; }
-__device__ inline bool is_whole(const Params& step) { return (step.variant >> 18 & 1) != 0; }
-__device__ inline uint32_t n_matrices(const Params& step) { return 1 + (step.variant >> 17 & 1); }
 
 /// Rows from `first` on, of which the last is n_rows - 1.
 template <class Sum>
 __device__ inline Rows<Sum> rows_from(const Params& step, uint64_t weights, uint32_t first, uint32_t n_rows) {
   Rows<Sum> rows;
-  for (uint32_t tile = 0; tile < Sum::kTiles; ++tile) {
-    const uint32_t row = first + tile * kTileRows + lane() % kWarp / 4;
-    rows.at[tile] = weights + uint64_t{min_of(row, n_rows - 1)} * step.x[0].nb[1];
+  for (uint32_t n = 0; n < Sum::kLaneRows; ++n) {
+    const uint32_t row = first + n * 8 + lane() % kWarp / 4;
+    rows.at[n] = weights + uint64_t{min_of(row, n_rows - 1)} * step.x[0].nb[1];
   }
   return rows;
 }
@@ -65,48 +65,39 @@ template <class Sum>
 __device__ inline Rows<Sum> rows_of(const Params& step, const Part& p) {
   return rows_from<Sum>(step, p.w, 0, p.n_rows);
 }
-__device__ inline uint32_t blocks_of_segment(const Params& step, uint32_t segment) {
-  return min_of((step.x[0].ne[0] - segment * kSegment + kBlock - 1) / kBlock, kBlocksPerSegment);
-}
 
-/// Shared memory: two sets of SegmentSums by warp, used in turns, so that one is read while the next is filled; then
-/// the activations of each warp; then weights.
+/// Requests the weights of this warp's segments of a plain product, in order: of every n-th group of rows, of each
+/// matrix in it, all segments of the warp.
 template <class Sum>
-__device__ inline void set_rooms(const Params& step, Sum& sum) {
-  const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp;
-  unsigned char* rooms = dynamic_shared() + 2 * n_warps * sizeof(SegmentSums<Sum>);
-  sum.room = rooms + warp * room_tokens(step) * Sum::kStride;
-  sum.set_weights_room(step, rooms + n_warps * room_tokens(step) * Sum::kStride);
-}
+struct Requests {
+  uint32_t matrix, group, segment;
+  Rows<Sum> rows;
 
-template <class Sum>
-__device__ inline void put_sums(SegmentSums<Sum>& sums, const float (&c)[Sum::kTiles][4], float scale) {
-  const uint32_t in_warp = lane() % kWarp;
-  float* to = sums.sums + in_warp / 4 * kGroupRows<Sum> + 2 * (in_warp % 4);
-#pragma unroll
-  for (uint32_t tile = 0; tile < Sum::kTiles; ++tile)
-#pragma unroll
-    for (uint32_t i = 0; i < Sum::kTokens / 4; ++i)
-      to[i / 2 * 8 * kGroupRows<Sum> + tile * kTileRows + i % 2] = c[tile][i];
-  if (in_warp < Sum::kTokens) sums.scales[in_warp] = scale;
-}
+  __device__ void open(const Params& step, uint32_t n_segments) {
+    matrix = 0;
+    segment = lane() / kWarp;
+    group = segment < n_segments ? group_of(step) : step.u[0];
+    set_rows(step);
+  }
+  /// Requests the next segment, if there is one.
+  __device__ void next(const Params& step, uint32_t n_segments, Sum& sum) {
+    if (group >= step.u[0]) return;
+    sum.template load<true>(step, rows, segment);
+    segment += n_lanes() / kWarp;
+    if (segment < n_segments) return;
+    segment = lane() / kWarp;
+    if (++matrix == n_matrices(step)) {
+      matrix = 0;
+      group += step.n_groups;
+    }
+    set_rows(step);
+  }
 
-/// Adds the sums of segments, in order, for the token and row of this thread.
-template <class Sum>
-__device__ inline void add_sums(const SegmentSums<Sum>* round, uint32_t n, float& total) {
-  const uint32_t token = lane() / kGroupRows<Sum>;
-#pragma unroll 8
-  for (uint32_t w = 0; w < n; ++w) total = fmaf(round[w].sums[lane()], round[w].scales[token], total);
-}
-
-/// The rows of plain products in the order of a block: every n-th group of rows, in each of the matrices.
-struct PlainPart {
-  uint32_t matrix, group;
+ private:
+  __device__ void set_rows(const Params& step) {
+    rows = rows_from<Sum>(step, matrix == 0 ? step.x[0].data : step.x[2].data, group * Sum::kRows, step.x[0].ne[1]);
+  }
 };
-__device__ inline PlainPart next_of(const Params& step, const PlainPart& part) {
-  if (part.matrix + 1 < n_matrices(step)) return {part.matrix + 1, part.group};
-  return {0, part.group + step.n_groups};
-}
 
 /// The result of a gated product.
 __device__ inline float gated(const Params& step, float gate, float up) {
@@ -124,76 +115,92 @@ __device__ inline void prefetch_later(const Params& step) {
     prefetch_weights(range.data + uint64_t{begin} * kChunk, min_of(share, range.ne[0] - begin) * kChunk);
 }
 
+/// Brings the activations of every n-th segment from `first` to `end` to shared memory, for plain products; n is the
+/// number of warps. `place`: that of the first one. Several are requested at a time.
+template <class Sum>
+__device__ inline void read_activations(const Params& step, const Room<Sum>& room, uint32_t first, uint32_t end,
+                                        uint32_t place, uint32_t turn) {
+  constexpr uint32_t kAtATime = Sum::looks_ahead() ? 4 : 1;  // the other sums have weights in registers meanwhile
+  const uint32_t n_warps = n_lanes() / kWarp, in_warp = lane() % kWarp, n_tokens = step.u[3];
+  const uint64_t x = step.x[1].data + in_warp * (kPiece * sizeof(float));
+  uint32_t segment = first, token = first < end ? 0 : n_tokens;
+  sync_warp();  // no lane reads the last segments any more
+  while (token < n_tokens) {
+    float v[kAtATime][8];
+    uint32_t places[kAtATime], tokens[kAtATime];
+#pragma unroll
+    for (uint32_t i = 0; i < kAtATime; ++i) {
+      places[i] = place + segment - first;
+      tokens[i] = token;
+      if (token == n_tokens) continue;
+      x_piece_of_aligned(x + uint64_t{token} * step.u[4] + uint64_t{segment} * (kSegment * sizeof(float)), v[i]);
+      segment += n_warps;
+      if (segment >= end) {
+        segment = first;
+        ++token;
+      }
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kAtATime; ++i) {
+      if (tokens[i] == n_tokens) break;
+      const float inverse = Sum::put_halves(v[i], tokens[i], room.x(places[i]));
+      if (in_warp == 0) room.scales(turn, places[i])[tokens[i]] = inverse;
+    }
+  }
+  sync_warp();
+}
+
 /// The loop over rows and segments of plain products. All that is not needed for those is left out: with few tokens the
 /// time of a product is that of one warp's instructions.
 template <class Sum>
 __device__ inline void multiply_plain_rows(const Params& step, Sum& sum) {
   const uint32_t n_segments = step.x[0].ne[0] / kSegment, n_rows = step.x[0].ne[1], n_tokens = step.u[3];
-  const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp, in_warp = lane() % kWarp;
-  auto* sums = reinterpret_cast<SegmentSums<Sum>*>(dynamic_shared());
-  set_rooms(step, sum);
-  const auto rows_of_part = [&](const PlainPart& part) {
-    const uint64_t weights = part.matrix == 0 ? step.x[0].data : step.x[2].data;
-    return rows_from<Sum>(step, weights, part.group * kGroupRows<Sum>, n_rows);
-  };
-  const auto load = [&](const Rows<Sum>& rows, uint32_t segment) {
-    if (segment < n_segments) sum.template load<true>(step, rows, segment);
-  };
-
-  PlainPart part{0, group_of(step)};
-  uint32_t begin = 0, turn = 0;
-  Rows<Sum> rows = rows_of_part(part);
-  const bool is_early = step.u[9] != 0;
-  if (is_early) load(rows, warp);
+  const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp, n_of_group = n_matrices(step);
+  Room<Sum> room;
+  room.open(step, sum);
+  Requests<Sum> requests;
+  requests.open(step, n_segments);
+  const bool is_early = step.u[9] != 0, has_all = has_all_segments(step);
+  if (is_early) requests.next(step, n_segments, sum);
   wait_for_previous();
   allow_next();
-  if (!is_early) load(rows, warp);
+  if (!is_early) requests.next(step, n_segments, sum);
   bool is_known = false;  // the activations are in shared memory
-  float total = 0, gate = 0, scale = 0;
-  while (true) {
-    const bool is_last = begin + n_warps >= n_segments;
-    const PlainPart next_part = is_last ? next_of(step, part) : part;
-    const uint32_t next_begin = is_last ? 0 : begin + n_warps;
-    const bool has_next = next_part.group < step.u[0];
-    const Rows<Sum> next_rows = is_last ? rows_of_part(next_part) : rows;
-    const uint32_t segment = begin + warp;
-    SegmentSums<Sum>* round = sums + turn * n_warps;
-    if (Sum::looks_ahead() && has_next) load(next_rows, next_begin + warp);
-    if (segment < n_segments) {
-      if (!is_known) {
-        sync_warp();  // no lane reads the last segment any more
-        for (uint32_t token = 0; token < n_tokens; ++token) {
-          const float inverse = sum.read_plain(step, token, segment);
-          if (in_warp == token) scale = inverse;
+  // The threads that add the sums of a group: one for each result. Other warps follow for the next group.
+  const uint32_t n_adders = Sum::kRows * n_tokens, n_adding_lanes = (n_adders + kWarp - 1) / kWarp * kWarp;
+  const uint32_t at_a_time = has_all ? n_segments : n_warps;
+  uint32_t first_adder = 0, turn = 0;
+  for (uint32_t group = group_of(step); group < step.u[0]; group += step.n_groups) {
+    const uint32_t adder = lane() - first_adder + (lane() < first_adder ? n_lanes() : 0);
+    const uint32_t token = adder / Sum::kRows, row = adder % Sum::kRows;
+    float gate = 0, total = 0;
+    for (uint32_t matrix = 0; matrix < n_of_group; ++matrix) {
+      gate = total;
+      total = 0;
+      for (uint32_t begin = 0; begin < n_segments; begin += at_a_time, turn ^= 1) {
+        const uint32_t end = min_of(begin + at_a_time, n_segments), scales_turn = has_all ? 0 : turn;
+        if (!is_known && Sum::looks_ahead()) read_activations(step, room, begin + warp, end, warp, scales_turn);
+        for (uint32_t segment = begin + warp; segment < end; segment += n_warps) {
+          const uint32_t place = segment - begin;
+          if (Sum::looks_ahead()) requests.next(step, n_segments, sum);
+          if (!is_known && !Sum::looks_ahead()) read_activations(step, room, segment, segment + 1, place, scales_turn);
+          float c[4] = {};
+          sum.template multiply<true>(step, n_tokens, segment, room.x(place), c);
+          Sum::put(c, n_tokens, room.sums(turn, place));
+          if (!Sum::looks_ahead()) requests.next(step, n_segments, sum);
         }
-        sync_warp();
-      }
-      float c[Sum::kTiles][4] = {};
-      sum.template multiply<true>(step, rows, n_tokens, segment, c);
-      put_sums<Sum>(round[warp], c, scale);
-    }
-    if (!Sum::looks_ahead() && has_next) load(next_rows, next_begin + warp);
-    if (!has_next) prefetch_later(step);
-    sync_group();
-    if (lane() < kGroupRows<Sum> * n_tokens) {
-      add_sums<Sum>(round, min_of(n_warps, n_segments - begin), total);
-      if (is_last) {
-        if (part.matrix + 1 < n_matrices(step)) {
-          gate = total;
-        } else {
-          const uint32_t row = part.group * kGroupRows<Sum> + lane() % kGroupRows<Sum>;
-          float* y = floats(step.y.data + uint64_t{lane() / kGroupRows<Sum>} * step.u[5]);
-          if (row < n_rows) y[row] = n_matrices(step) == 1 ? total : gated(step, gate, total);
-        }
-        total = 0;
+        is_known = has_all;
+        if (end == n_segments && matrix + 1 == n_of_group && group + step.n_groups >= step.u[0]) prefetch_later(step);
+        sync_group();
+        if (adder < n_adders) room.add(turn, scales_turn, end - begin, token, row, total);
       }
     }
-    if (!has_next) return;
-    is_known = n_segments <= n_warps;
-    part = next_part;
-    begin = next_begin;
-    rows = next_rows;
-    turn ^= 1;
+    if (adder < n_adders && group * Sum::kRows + row < n_rows) {
+      float* y = floats(step.y.data + uint64_t{token} * step.u[5]);
+      y[group * Sum::kRows + row] = n_of_group == 1 ? total : gated(step, gate, total);
+    }
+    first_adder += n_adding_lanes;
+    if (first_adder >= n_lanes()) first_adder -= n_lanes();
   }
 }
 
@@ -213,22 +220,22 @@ template <bool kIsWhole, class Sum>
 __device__ inline void multiply_rows(const Params& step, Sum& sum) {
   const uint32_t n_segments = n_segments_of(step.x[0].ne[0]);
   const uint32_t n_warps = n_lanes() / kWarp, warp = lane() / kWarp, in_warp = lane() % kWarp;
-  auto* sums = reinterpret_cast<SegmentSums<Sum>*>(dynamic_shared());
-  set_rooms(step, sum);
+  Room<Sum> room;
+  room.open(step, sum);
   const auto load = [&](const Part& p, uint32_t segment) {
     if (segment < n_segments) sum.template load<kIsWhole>(step, rows_of<Sum>(step, p), segment);
   };
   const bool has_routes = step.x[2].data != 0, is_early = step.u[9] != 0 && !has_routes;
   uint32_t part = group_of(step), turn = 0;
-  if (is_early) load(part_of_group(step, part, kGroupRows<Sum>), warp);
+  if (is_early) load(part_of_group(step, part, Sum::kRows), warp);
   wait_for_previous();
   allow_next();
   const uint32_t group = group_with_tokens(step, part);
   if (group == kNoGroup) return;
-  Part p = part_of_group(step, group, kGroupRows<Sum>);
+  Part p = part_of_group(step, group, Sum::kRows);
   if (!is_early) load(p, warp);
   uint32_t known_matrix = ~0u, known_first = ~0u;  // whose activations are in shared memory
-  float scale = 0;
+  uint32_t scales_turn = 0;
   while (true) {
     read_routes(step, p);
     part += step.n_groups;
@@ -242,279 +249,43 @@ __device__ inline void multiply_rows(const Params& step, Sum& sum) {
       float total = 0;
       for (uint32_t begin = 0; begin < n_segments; begin += n_warps, turn ^= 1) {
         const uint32_t segment = begin + warp;
-        SegmentSums<Sum>* round = sums + turn * n_warps;
+        if (!is_known) scales_turn ^= 1;
         if (segment < n_segments) {
           if (!is_known) {
             sync_warp();  // no lane reads the last segment any more
             for (uint32_t i = 0; i < n_tokens; ++i) {
-              const float inverse = sum.read(step, p, first + i, segment, i);
-              if (in_warp == i) scale = inverse;
+              const float inverse = Sum::read(step, x_row(step, p, first + i), segment, i, room.x(warp));
+              if (in_warp == 0) room.scales(scales_turn, warp)[i] = inverse;
             }
             sync_warp();
           }
-          float c[Sum::kTiles][4] = {};
-          sum.template multiply<kIsWhole>(step, rows_of<Sum>(step, p), n_tokens, segment, c);
-          put_sums<Sum>(round[warp], c, scale);
+          float c[4] = {};
+          sum.template multiply<kIsWhole>(step, n_tokens, segment, room.x(warp), c);
+          Sum::put(c, n_tokens, room.sums(turn, warp));
         }
         const bool is_last = begin + n_warps >= n_segments, is_of_next = is_last && first + stride >= p.end;
         if (is_of_next) next = group_with_tokens(step, part);
         if (!is_of_next || next != kNoGroup)
-          load(is_of_next ? part_of_group(step, next, kGroupRows<Sum>) : p, is_last ? warp : segment + n_warps);
+          load(is_of_next ? part_of_group(step, next, Sum::kRows) : p, is_last ? warp : segment + n_warps);
         sync_group();
-        if (lane() < kGroupRows<Sum> * n_tokens) add_sums<Sum>(round, min_of(n_warps, n_segments - begin), total);
+        if (lane() < Sum::kRows * n_tokens)
+          room.add(turn, scales_turn, min_of(n_warps, n_segments - begin), lane() / Sum::kRows, lane() % Sum::kRows,
+                   total);
       }
       known_matrix = p.matrix;
       known_first = first;
-      const uint32_t row = lane() % kGroupRows<Sum>, token = lane() / kGroupRows<Sum>;
+      const uint32_t row = lane() % Sum::kRows, token = lane() / Sum::kRows;
       if (row < p.n_rows && token < n_tokens) y_row(step, p, first + token)[row] = total;
     }
     if (!is_used) {  // a share of an expert with fewer tokens
       next = group_with_tokens(step, part);
       if (warp < n_segments) sum.drop();
-      if (next != kNoGroup) load(part_of_group(step, next, kGroupRows<Sum>), warp);
+      if (next != kNoGroup) load(part_of_group(step, next, Sum::kRows), warp);
     }
     if (next == kNoGroup) return;
-    p = part_of_group(step, next, kGroupRows<Sum>);
+    p = part_of_group(step, next, Sum::kRows);
   }
 }
-
-/// Sums of f16 weights and activations.
-struct HalfActivations {
-  static constexpr uint32_t kStride = kHalvesStride, kTokens = 8;
-  unsigned char* room;  // of this warp
-
-  __device__ float read(const Params& step, const Part& p, uint32_t token, uint32_t segment, uint32_t i) const {
-    Word4 words;
-    const float inverse = halves_of_x(x_row(step, p, token), segment, step.x[0].ne[0], words);
-    reinterpret_cast<Word4*>(room + i * kStride)[lane() % kWarp] = words;
-    return inverse;
-  }
-  __device__ float read_plain(const Params& step, uint32_t token, uint32_t segment) const {
-    const uint64_t from = step.x[1].data + uint64_t{token} * step.u[4] + uint64_t{segment} * (kSegment * sizeof(float));
-    float v[8];
-    x_piece_of_aligned(from + lane() % kWarp * (kPiece * sizeof(float)), v);
-    Word4 words;
-    const float inverse = halves_of_piece(v, words);
-    reinterpret_cast<Word4*>(room + token * kStride)[lane() % kWarp] = words;
-    return inverse;
-  }
-  /// get(b, tile, v): the weights of this lane in block b of its row of a tile. Each row of a result depends on one
-  /// token alone.
-  template <bool kIsWhole, uint32_t kTiles, class Get>
-  __device__ void multiply_blocks(uint32_t n_blocks, uint32_t n_tokens, float (&c)[kTiles][4], Get get) const {
-    const uint32_t g = lane() % kWarp / 4, t = lane() % 4;
-    const auto* x = reinterpret_cast<const Word4*>(room + min_of(g, n_tokens - 1) * kStride) + t;
-#pragma unroll
-    for (uint32_t b = 0; b < kBlocksPerSegment; ++b) {
-      if (!kIsWhole && b >= n_blocks) break;
-      const Word4 a = x[b * 4];
-      const uint32_t first_step[4] = {a.x, 0, a.y, 0}, second_step[4] = {a.z, 0, a.w, 0};
-#pragma unroll
-      for (uint32_t tile = 0; tile < kTiles; ++tile) {
-        uint32_t v[4];
-        get(b, tile, v);
-        multiply_f16(c[tile], first_step, v[0], v[1]);
-        multiply_f16(c[tile], second_step, v[2], v[3]);
-      }
-    }
-  }
-};
-
-/// Weights that lanes read from global memory.
-template <uint32_t kFormat>
-struct DirectSum : HalfActivations {
-  static constexpr uint32_t kTiles = 2;  // more of them are in flight
-  typename Decoder<kFormat>::Segment weights[kTiles];
-
-  __device__ void set_weights_room(const Params&, unsigned char*) {}
-  __device__ static constexpr bool looks_ahead() { return false; }
-  __device__ void drop() {}
-  template <bool kIsWhole>
-  __device__ void load(const Params& step, const Rows<DirectSum>& rows, uint32_t segment) {
-    const uint32_t n_blocks = kIsWhole ? kBlocksPerSegment : blocks_of_segment(step, segment);
-#pragma unroll
-    for (uint32_t tile = 0; tile < kTiles; ++tile) weights[tile].load(rows.at[tile], segment, n_blocks, lane() % 4);
-  }
-  template <bool kIsWhole>
-  __device__ void multiply(const Params& step, const Rows<DirectSum>&, uint32_t n_tokens, uint32_t segment,
-                           float (&c)[kTiles][4]) const {
-    multiply_blocks<kIsWhole>(blocks_of_segment(step, segment), n_tokens, c,
-                              [&](uint32_t b, uint32_t tile, uint32_t(&v)[4]) { weights[tile].get(step, b, v); });
-  }
-};
-
-/// Weights that a warp copies to shared memory in chunks of 16 bytes: lanes 4 g to 4 g + 3 the chunks of row g. A row
-/// keeps its place in its first chunk.
-template <uint32_t kFormat, uint32_t kAlignment, uint32_t kRowRoom>
-struct StagedSum : HalfActivations {
-  using Segment = typename Decoder<kFormat>::Segment;
-  static constexpr uint32_t kTiles = 1, kChunk = 16, kBytes = Segment::kBytes, kSlotBytes = kTileRows * kRowRoom;
-  static constexpr uint32_t kChunks = (kBytes + (kAlignment < kChunk ? kChunk - kAlignment : 0) + kChunk - 1) / kChunk;
-  static_assert(kChunks * kChunk <= kRowRoom && kRowRoom % 128 == 32);
-
-  unsigned char* slots;                           // the row of this lane in the first slot
-  uint32_t slot_mask, n_loaded = 0, n_taken = 0;  // there are two slots, or one
-
-  __device__ void set_weights_room(const Params& step, unsigned char* rooms) {
-    slot_mask = room_segments(step) - 1;
-    slots = rooms + lane() / kWarp * room_segments(step) * kSlotBytes + lane() % kWarp / 4 * kRowRoom;
-  }
-  __device__ static constexpr bool looks_ahead() { return true; }
-  __device__ void drop() {
-    wait_copies<0>();
-    ++n_taken;
-  }
-  __device__ static uint32_t place(uint64_t address) {
-    return kAlignment < kChunk ? static_cast<uint32_t>(address) % kChunk : 0;
-  }
-  template <bool kIsWhole>
-  __device__ void load(const Params& step, const Rows<StagedSum>& rows, uint32_t segment) {
-    constexpr bool kIsWholeHere = kIsWhole || kBytes % kBlocksPerSegment != 0 || kAlignment == kChunk;
-    const uint64_t from = rows.at[0] + uint64_t{segment} * kBytes;
-    const uint32_t in_chunk = place(from), first = lane() % 4 * kChunk;
-    const uint32_t n_bytes = kIsWholeHere ? kBytes : blocks_of_segment(step, segment) * (kBytes / kBlocksPerSegment);
-    const SharedAddress to = shared_address(slots + (n_loaded++ & slot_mask) * kSlotBytes) + first;
-    sync_warp();  // no lane reads the slot any more
-#pragma unroll
-    for (uint32_t offset = 0; offset < kChunks * kChunk; offset += 4 * kChunk)
-      if (first + offset < in_chunk + n_bytes) copy_async16(to + offset, at<void>(from - in_chunk + first + offset));
-    commit_copies();
-  }
-  template <bool kIsWhole>
-  __device__ void multiply(const Params& step, const Rows<StagedSum>& rows, uint32_t n_tokens, uint32_t segment,
-                           float (&c)[kTiles][4]) {
-    if (n_loaded - n_taken > 1)
-      wait_copies<1>();
-    else
-      wait_copies<0>();
-    sync_warp();
-    Segment weights;
-    const uint32_t in_chunk = place(rows.at[0] + uint64_t{segment} * kBytes);
-    weights.open(slots + (n_taken++ & slot_mask) * kSlotBytes + in_chunk, lane() % 4);
-    multiply_blocks<kIsWhole>(blocks_of_segment(step, segment), n_tokens, c,
-                              [&](uint32_t b, uint32_t, uint32_t(&v)[4]) { weights.get(b, v); });
-  }
-};
-
-template <uint32_t kFormat, uint32_t kAlignment, uint32_t kRowRoom>
-struct SumOf {
-  using Type = StagedSum<kFormat, kAlignment, kRowRoom>;
-};
-template <uint32_t kFormat, uint32_t kAlignment>
-struct SumOf<kFormat, kAlignment, 0> {
-  using Type = DirectSum<kFormat>;
-};
-
-/// An f32 as the sum of two tf32.
-struct Split {
-  uint32_t high, low;
-};
-__device__ inline Split split_of(float v) {
-  const uint32_t high = tf32_of(v);
-  const float rest = v - float_of(high);
-  // What is left of an infinity is not a number; the rest of a number beyond tf32's range is of no use either.
-  return {high, fabsf(v) <= FLT_MAX && fabsf(float_of(high)) <= FLT_MAX ? tf32_of(rest) : 0};
-}
-
-/// Sums in the precision of f32. Floats in whole pieces at multiples of 16 bytes are copied to shared memory, so that a
-/// warp waits once for a segment of weights. Other weights are read from global memory piece by piece.
-struct PreciseSum {
-  static constexpr uint32_t kStride = kFloatsStride, kTiles = 1, kTokens = 16, kChunk = 16;
-  unsigned char* room;      // of this warp
-  unsigned char* row_room;  // of the row of this lane; null if weights are not copied
-
-  __device__ void set_weights_room(const Params& step, unsigned char* rooms) {
-    const uint32_t row = lane() / kWarp * kTileRows + lane() % kWarp / 4;
-    row_room = room_segments(step) == 0 ? nullptr : rooms + row * kStride;
-  }
-  __device__ void drop() { wait_for_copies(); }
-  __device__ static void wait_for_copies() {
-    commit_copies();
-    wait_copies<0>();
-  }
-  /// Lanes 4 g to 4 g + 3 copy row g.
-  template <bool kIsWhole>
-  __device__ void load(const Params& step, const Rows<PreciseSum>& rows, uint32_t segment) {
-    if (row_room == nullptr) return;
-    const uint32_t n_bytes = min_of(step.x[0].ne[0] - segment * kSegment, kSegment) * sizeof(float);
-    const uint64_t from = rows.at[0] + uint64_t{segment} * (kSegment * sizeof(float));
-    const SharedAddress to = shared_address(row_room);
-    sync_warp();  // no lane reads the last segment any more
-#pragma unroll
-    for (uint32_t i = lane() % 4 * kChunk; i < kSegment * sizeof(float); i += 4 * kChunk)
-      if (i < n_bytes) copy_async16(to + i, at<void>(from + i));
-  }
-  __device__ float read(const Params& step, const Part& p, uint32_t token, uint32_t segment, uint32_t i) const {
-    const uint32_t column = lane() % kWarp * kPiece, first = segment * kSegment + column, k = step.x[0].ne[0];
-    const uint64_t row = x_row(step, p, token);
-    float* to = reinterpret_cast<float*>(room + i * kStride) + column;
-    if (first + kPiece <= k && is_wide(row)) {
-      const uint64_t from = row + uint64_t{first} * sizeof(float);
-      copy_async16(to, at<void>(from));
-      copy_async16(to + kPiece / 2, at<void>(from + kChunk));
-      return 1;
-    }
-    float v[8];
-    x_piece(row, first, k, v);
-    for (uint32_t n = 0; n < kPiece; ++n) to[n] = v[n];
-    return 1;
-  }
-  template <bool kIsWhole>
-  __device__ void multiply(const Params& step, const Rows<PreciseSum>& rows, uint32_t n_tokens, uint32_t segment,
-                           float (&c)[kTiles][4]) {
-    const uint32_t n = min_of(step.x[0].ne[0] - segment * kSegment, kSegment), g = lane() % kWarp / 4;
-    const unsigned char* low_token = room + min_of(g, n_tokens - 1) * kStride;
-    const unsigned char* high_token = room + min_of(g + 8, n_tokens - 1) * kStride;
-    wait_for_copies();
-    sync_warp();
-    if (row_room != nullptr) {
-#pragma unroll 2
-      for (uint32_t first = 0; first < n; first += kBlock) {
-        const uint32_t i = first + lane() % 4 * kPiece;
-        float w[8] = {};
-        if (i < n) piece_of(row_room, i, w);
-        multiply_piece(low_token, high_token, i, w, c[0]);
-      }
-      return;
-    }
-#pragma unroll 1
-    for (uint32_t first = 0; first < n; first += kBlock) {
-      const uint32_t i = first + lane() % 4 * kPiece;
-      float w[8] = {};
-      if (i < n) {
-        const uint32_t count = min_of(n - i, kPiece);
-        decode8_of(step.format, step.tables, rows.at[0], segment * kSegment + i, count, w);
-      }
-      multiply_piece(low_token, high_token, i, w, c[0]);
-    }
-  }
-
-  /// Eight floats in shared memory.
-  __device__ static void piece_of(const unsigned char* row, uint32_t i, float (&v)[8]) {
-    const auto* from = reinterpret_cast<const Float4*>(row + i * sizeof(float));
-    const Float4 low = from[0], high = from[1];
-    for (uint32_t n = 0; n < 4; ++n) {
-      v[n] = low.v[n];
-      v[n + 4] = high.v[n];
-    }
-  }
-  __device__ static void multiply_piece(const unsigned char* low_token, const unsigned char* high_token, uint32_t i,
-                                        const float (&w)[8], float (&c)[4]) {
-    float x[8], y[8];
-    piece_of(low_token, i, x);
-    piece_of(high_token, i, y);
-#pragma unroll
-    for (uint32_t s = 0; s < kPiece; s += 2) {
-      const Split v = split_of(w[s]), u = split_of(w[s + 1]);
-      const Split a[4] = {split_of(x[s]), split_of(y[s]), split_of(x[s + 1]), split_of(y[s + 1])};
-      const uint32_t high[4] = {a[0].high, a[1].high, a[2].high, a[3].high};
-      const uint32_t low[4] = {a[0].low, a[1].low, a[2].low, a[3].low};
-      multiply_tf32(c, high, v.low, u.low);
-      multiply_tf32(c, low, v.high, u.high);
-      multiply_tf32(c, high, v.high, u.high);
-    }
-  }
-};
 
 TESSERA_KERNEL(matmul_precise, kMostRowsThreads, 1) {
   PreciseSum sum;
@@ -574,22 +345,26 @@ __device__ inline void convert_both(const Params& step) {
   put_piece(step, halves_of_weights(step) + uint64_t{row} * step.u[10], column, {v[0], v[1], v[2], v[3]});
 }
 
-// The second bound is the number of blocks that have to fit a multiprocessor at the same time: weights in shared memory
-// leave room for two in its registers.
+// The most threads of a block, and the number of blocks that have to fit a multiprocessor at the same time. Weights in
+// shared memory leave room for four small blocks in its registers.
 #define TESSERA_BOUNDS(n_threads, n_blocks) n_threads, n_blocks
-#define TESSERA_DECODER(name, alignment, columns, room) TESSERA_MATMUL_ROWS(name, kFormat_##name, alignment, room)
-#define TESSERA_MATMUL_ROWS(name, format, alignment, room)                                          \
-  TESSERA_KERNEL(matmul_all_halves_##name, 128) { convert_both<format>(step); }                     \
-  TESSERA_BATCH_KERNEL(matmul_rows_##name, TESSERA_BOUNDS(kMostRowsThreads, (room) == 0 ? 1 : 2)) { \
-    SumOf<format, alignment, room>::Type sum;                                                       \
-    if (is_plain(step))                                                                             \
-      multiply_plain_rows(step, sum);                                                               \
-    else if (is_whole(step))                                                                        \
-      multiply_rows<true>(step, sum);                                                               \
-    else                                                                                            \
-      multiply_rows<false>(step, sum);                                                              \
+#define TESSERA_DECODER(name, alignment, plain, columns, room) \
+  TESSERA_MATMUL_ROWS(name, kFormat_##name, alignment, plain, room)
+#define TESSERA_MATMUL_ROWS(name, format, alignment, plain, room)                 \
+  TESSERA_KERNEL(matmul_all_halves_##name, 128) { convert_both<format>(step); }   \
+  TESSERA_BATCH_KERNEL(matmul_rows_##name, TESSERA_BOUNDS(kMostRowsThreads, 1)) { \
+    if (is_plain(step)) {                                                         \
+      SumOf<format, plain, room>::Type sum;                                       \
+      multiply_plain_rows(step, sum);                                             \
+      return;                                                                     \
+    }                                                                             \
+    SumOf<format, alignment, room>::Type sum;                                     \
+    if (is_whole(step))                                                           \
+      multiply_rows<true>(step, sum);                                             \
+    else                                                                          \
+      multiply_rows<false>(step, sum);                                            \
   }
 #include "tessera/cuda/decoders.def"
-TESSERA_MATMUL_ROWS(any, kAnyFormat, 1, 0)
+TESSERA_MATMUL_ROWS(any, kAnyFormat, 1, 1, 0)
 
 }  // namespace tessera::cuda

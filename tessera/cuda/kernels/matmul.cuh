@@ -129,22 +129,25 @@ __device__ inline void x_piece(uint64_t row, uint32_t i, uint32_t k, float (&v)[
   for (uint32_t n = 0; n < kPiece; ++n) v[n] = i + n < k ? floats(row)[i + n] : 0.0f;
 }
 
-/// A warp converts a segment of activations, of which each lane has eight. Returns the inverse of the scale.
+/// A warp converts a segment of activations, of which each lane has eight. kIsSplit: words have the pairs (0, 2), (1,
+/// 3), (4, 6) and (5, 7) of them. Returns the inverse of the scale.
+template <bool kIsSplit>
 __device__ inline float halves_of_piece(const float (&v)[8], Word4& words) {
+  constexpr uint32_t kSecond = kIsSplit ? 2 : 1, kThird = kIsSplit ? 1 : 2;
   float highest = 0;
   for (uint32_t n = 0; n < kPiece; ++n) highest = fmaxf(highest, fabsf(v[n]));
   const SegmentScale s = scale_of(max_over_warp(highest));
-  words.x = pack_halves(v[0] * s.scale, v[1] * s.scale);
-  words.y = pack_halves(v[2] * s.scale, v[3] * s.scale);
-  words.z = pack_halves(v[4] * s.scale, v[5] * s.scale);
-  words.w = pack_halves(v[6] * s.scale, v[7] * s.scale);
+  words.x = pack_halves(v[0] * s.scale, v[kSecond] * s.scale);
+  words.y = pack_halves(v[kThird] * s.scale, v[3] * s.scale);
+  words.z = pack_halves(v[4] * s.scale, v[4 + kSecond] * s.scale);
+  words.w = pack_halves(v[4 + kThird] * s.scale, v[7] * s.scale);
   return s.inverse;
 }
-/// The same for a segment of a row of x: lane l has the columns 8 l to 8 l + 7.
+/// The same for a segment of a row of x, in order: lane l has the columns 8 l to 8 l + 7.
 __device__ inline float halves_of_x(uint64_t row, uint32_t segment, uint32_t k, Word4& words) {
   float v[8];
   x_piece(row, segment * kSegment + lane() % kWarp * kPiece, k, v);
-  return halves_of_piece(v, words);
+  return halves_of_piece<false>(v, words);
 }
 
 }  // namespace tessera::cuda

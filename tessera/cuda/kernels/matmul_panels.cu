@@ -222,7 +222,7 @@ __device__ inline void matmul_panels(const Params& step) {
     if (group_of(step) >= step.n_groups) return;                    \
     matmul_panels<format, SmallTile>(step);                         \
   }
-#define TESSERA_DECODER(name, alignment, columns, room) TESSERA_MATMUL_PANELS(name, kFormat_##name)
+#define TESSERA_DECODER(name, alignment, plain, columns, room) TESSERA_MATMUL_PANELS(name, kFormat_##name)
 #include "tessera/cuda/decoders.def"
 TESSERA_MATMUL_PANELS(any, kAnyFormat)
 TESSERA_MATMUL_PANELS(converted, kConverted)

@@ -12,18 +12,20 @@ namespace tessera::cuda {
 namespace {
 
 // As in kernels/matmul.cuh, matmul.cu and matmul_panels.cu.
-constexpr int64_t kSegment = 256, kStageColumns = 64, kTileRows = 8, kGroupTokens = 8, kPreciseTokens = 16;
-constexpr int64_t kHalvesStride = kSegment * 2 + 64, kFloatsStride = kSegment * 4 + 16;  // bytes
+constexpr int64_t kSegment = 256, kStageColumns = 64, kGroupRows = 16, kGroupTokens = 8;
+constexpr int64_t kPreciseRows = 8, kPreciseTokens = 16;
+constexpr int64_t kHalvesStride = kSegment * 2, kFloatsStride = kSegment * 4 + 16;  // bytes
 constexpr uint32_t kHalvesThreads = 128;
-// Warps of a block for few tokens. Long rows have enough segments for more of them.
+// Warps of a block for few tokens. Weights that lanes read from global memory have more of them for long rows.
 constexpr int64_t kRowsWarps = 8, kLongRowsWarps = 16;
 constexpr int64_t kFewestWarps = 4;  // a thread for each result of a block
 // Segments whose weights a warp has in shared memory at a time, in formats that are read from there. With two, the next
 // one is requested before this one is multiplied.
 constexpr int64_t kSegments = 2;
-// Blocks for few tokens; each computes further rows after its first. As many as large GPUs run at a time: their
-// multiprocessors have room for two, or for four of kRowsWarps warps whose weights are in shared memory.
-constexpr uint32_t kMostRowsBlocks = 264, kMostSmallRowsBlocks = 2 * kMostRowsBlocks;
+// Blocks for few tokens; each computes further rows after its first. As many as large GPUs run at a time: the registers
+// of a multiprocessor have room for 16 warps.
+constexpr int64_t kMultiprocessors = 132, kMostWarps = 16, kTwoRounds = 2;
+constexpr int64_t kReservedBytes = 1024;  // of the shared memory, for each block
 
 /// A kernel for tiles of so many rows and tokens.
 struct TileKernel {
@@ -73,20 +75,21 @@ bool is_precise(const StepContext& context) {
 
 struct Decoder {
   DType format;
-  uint64_t alignment;
+  uint64_t alignment, plain_alignment;
   uint32_t columns;
   int64_t room;
 };
 constexpr Decoder kDecoders[] = {
-#define TESSERA_DECODER(name, alignment, columns, room) {DType::name, alignment, columns, room},
+#define TESSERA_DECODER(name, alignment, plain, columns, room) {DType::name, alignment, plain, columns, room},
 #include "tessera/cuda/decoders.def"
 };
 
+uint64_t addresses_of(const OperandParams& rows) { return rows.data | rows.nb[1] | rows.nb[2] | rows.nb[3]; }
+
 // The format's decoder of its own for rows at these addresses; null if it has none.
 const Decoder* decoder_of(const OperandParams& rows, DType dtype) {
-  const uint64_t addresses = rows.data | rows.nb[1] | rows.nb[2] | rows.nb[3];
   const auto* const found = std::ranges::find_if(kDecoders, [&](const Decoder& decoder) {
-    return decoder.format == dtype && addresses % decoder.alignment == 0 && rows.ne[0] % decoder.columns == 0;
+    return decoder.format == dtype && addresses_of(rows) % decoder.alignment == 0 && rows.ne[0] % decoder.columns == 0;
   });
   return found == std::end(kDecoders) ? nullptr : found;
 }
@@ -164,19 +167,61 @@ bool copies_floats(const StepContext& context, const Step& step) {
          step.params.x[0].ne[0] % 8 == 0;
 }
 
+// Products that the kernel computes without what only others need (kernels/matmul.cu).
+bool is_plain(const StepContext& context, const Product& product, const Step& step) {
+  const OperandParams &weights = step.params.x[0], &x = step.params.x[1];
+  if (!step.is_by_format || context.node.op != Op::mul_mat || product.n_matrices != 1) return false;
+  const Decoder& decoder = *decoder_of(weights, step.format);
+  return product.n_tokens <= kGroupTokens && weights.ne[0] % kSegment == 0 &&
+         addresses_of(weights) % decoder.plain_alignment == 0 && (x.data | count(product.x_token)) % 16 == 0;
+}
+
 // The blocks of products of few tokens (kernels/matmul.cu).
 struct RowsShape {
   int64_t n_warps;
   int64_t n_rows, n_tokens;  // of a block
   int64_t n_room_tokens;     // whose activations have room in shared memory
+  int64_t n_places;          // segments that have room at a time, 0: one of each warp
   int64_t activation_stride;
   int64_t n_segments, segment_bytes;  // of a warp, whose weights have room in shared memory
 
   int64_t shared_bytes() const {
-    const int64_t sums = (n_rows * n_tokens + n_tokens) * int64_t{sizeof(float)};
-    return n_warps * (2 * sums + n_room_tokens * activation_stride + n_segments * segment_bytes);
+    const int64_t places = (n_places == 0 ? n_warps : n_places) * n_room_tokens;
+    const int64_t sums = places * 2 * (n_rows + 1) * int64_t{sizeof(float)};
+    return round_up(places * activation_stride + sums, int64_t{128}) + n_warps * n_segments * segment_bytes;
   }
 };
+
+// The blocks of `shape` for which a multiprocessor has room.
+int64_t blocks_at_a_time(const StepContext& context, const RowsShape& shape) {
+  const int64_t room = (context.shared_bytes + kReservedBytes) / (shape.shared_bytes() + kReservedBytes);
+  return std::min(room, kMostWarps / shape.n_warps);
+}
+
+// The same for plain products. If there is room for all segments, activations are converted once per block. Then, the
+// more warps run at a time, the better; and of those, small blocks, whose warps wait less for each other, unless their
+// activations, which each block converts, are many.
+RowsShape plain_shape(const StepContext& context, const Product& product, const RowsShape& by_rounds, bool is_staged) {
+  const Shape& weights = context.spec(0).shape();
+  const int64_t n_groups = div_ceil(weights[1], by_rounds.n_rows);
+  RowsShape best = by_rounds;
+  int64_t most = 0;
+  for (const int64_t n_places : {div_ceil(weights[0], kSegment), int64_t{0}}) {
+    for (const int64_t n_warps : {kFewestWarps, kRowsWarps, kLongRowsWarps}) {
+      if (n_warps == kFewestWarps && product.n_tokens > 1) continue;
+      RowsShape shape = by_rounds;
+      shape.n_places = n_places;
+      if (is_staged) shape.n_warps = n_warps;
+      const int64_t at_a_time = blocks_at_a_time(context, shape) * shape.n_warps;
+      const int64_t warps = std::min(at_a_time, div_ceil(n_groups * shape.n_warps, kMultiprocessors));
+      if (warps <= most) continue;
+      best = shape;
+      most = warps;
+    }
+    if (most > 0) break;
+  }
+  return best;
+}
 
 RowsShape rows_shape(const StepContext& context, const Product& product, const Step& step) {
   const bool precise = is_precise(context), is_long = div_ceil(context.spec(0).shape()[0], kSegment) > kRowsWarps;
@@ -185,16 +230,17 @@ RowsShape rows_shape(const StepContext& context, const Product& product, const S
   const int64_t n_tokens = precise ? kPreciseTokens : kGroupTokens;
   // The tokens of an expert are not known: there is room for all that are taken at a time.
   RowsShape shape{
-      .n_warps = is_long ? kLongRowsWarps : kRowsWarps,
-      .n_rows = precise || is_staged ? kTileRows : 2 * kTileRows,
+      .n_warps = is_long && !is_staged ? kLongRowsWarps : kRowsWarps,
+      .n_rows = precise ? kPreciseRows : kGroupRows,
       .n_tokens = n_tokens,
       .n_room_tokens = product.shares_tokens ? std::clamp<int64_t>(product.n_at_a_time, 1, n_tokens) : n_tokens,
+      .n_places = 0,
       .activation_stride = precise ? kFloatsStride : kHalvesStride,
       .n_segments = kSegments,
-      .segment_bytes = is_staged ? kTileRows * decoder->room : 0};
+      .segment_bytes = is_staged ? kGroupRows * decoder->room : 0};
   if (precise) {
     shape.n_segments = copies_floats(context, step) ? 1 : 0;
-    shape.segment_bytes = kTileRows * kFloatsStride;
+    shape.segment_bytes = kPreciseRows * kFloatsStride;
   }
   // Results do not depend on what follows.
   const auto shrink_to = [&](int64_t n_warps) {
@@ -204,15 +250,8 @@ RowsShape rows_shape(const StepContext& context, const Product& product, const S
   shrink_to(kRowsWarps);
   if (shape.shared_bytes() > context.shared_bytes && precise) shape.n_segments = 0;
   shrink_to(kFewestWarps);
-  return shape;
-}
-
-// Products that the kernel computes without what only others need (kernels/matmul.cu).
-bool is_plain(const StepContext& context, const Product& product, const Step& step) {
-  const OperandParams &weights = step.params.x[0], &x = step.params.x[1];
-  return step.is_by_format && context.node.op == Op::mul_mat && product.n_matrices == 1 &&
-         product.n_tokens <= kGroupTokens && weights.ne[0] % kSegment == 0 &&
-         (x.data | count(product.x_token)) % 16 == 0;
+  const bool plain = is_plain(context, product, step) && shape.n_segments == kSegments;
+  return plain ? plain_shape(context, product, shape, is_staged) : shape;
 }
 
 // The first dispatch: the whole product of few tokens, or the conversion of the activations of many.
@@ -241,12 +280,16 @@ Result<> prepare_first(const StepContext& context, Step& step) {
   const RowsShape shape = rows_shape(context, product, step);
   step.n_threads = static_cast<uint32_t>(shape.n_warps * kWarp);
   const int64_t plain = is_plain(context, product, step) && shape.n_segments == kSegments ? 1 : 0;
-  const int64_t whole = step.params.x[0].ne[0] % kSegment == 0 ? 1 : 0;
-  step.variant = count(shape.n_room_tokens | shape.n_segments << 8 | plain << 16 | whole << 18);
+  const int64_t whole = step.params.x[0].ne[0] % kSegment == 0 ? 1 : 0, all = shape.n_places != 0 ? 1 : 0;
+  step.variant = count(shape.n_room_tokens | shape.n_segments << 8 | plain << 16 | whole << 18 | all << 19);
   step.shared_bytes = static_cast<uint32_t>(shape.shared_bytes());
   TESSERA_TRY(set_product(context, product, shape.n_rows, shape.n_tokens, step));
-  const bool is_small = !is_precise(context) && shape.n_warps <= kRowsWarps && shape.segment_bytes != 0;
-  step.params.n_groups = std::min(step.params.n_groups, is_small ? kMostSmallRowsBlocks : kMostRowsBlocks);
+  // A second round of blocks pays for weights in registers, of which a block requests few, if there are many rows.
+  const bool is_staged = !is_precise(context) && shape.segment_bytes != 0;
+  const int64_t room = std::max<int64_t>(blocks_at_a_time(context, shape), 1);
+  const bool has_two_rounds = !is_staged && step.params.n_groups > kTwoRounds * kMultiprocessors;
+  const int64_t n_blocks = kMultiprocessors * (has_two_rounds ? kTwoRounds : room);
+  step.params.n_groups = std::min(step.params.n_groups, count(n_blocks));
   if (product.n_tokens < product.n_matrices && context.node.op == Op::mul_mat_experts) {  // some have no tokens
     const uint32_t in_matrix = step.params.u[0] * step.params.u[1];
     step.params.n_groups = std::min(step.params.n_groups, in_matrix * count(product.n_tokens));

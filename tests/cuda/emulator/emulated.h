@@ -164,6 +164,7 @@ inline uint32_t shuffle(uint32_t v, uint32_t from) {
 inline uint32_t shuffle_xor(uint32_t v, uint32_t mask) { return shuffle(v, (lane() ^ mask) % 32); }
 inline float shuffle(float v, uint32_t from) { return float_of(shuffle(bits_of(v), from)); }
 inline float shuffle_xor(float v, uint32_t mask) { return float_of(shuffle_xor(bits_of(v), mask)); }
+inline uint32_t shuffle_four(uint32_t v, uint32_t from) { return shuffle(v, lane() / 4 * 4 % 32 + from); }
 inline uint32_t match(uint32_t v) {
   const auto& all = emulated::exchange(&v, 1);
   uint32_t lanes = 0;
@@ -191,6 +192,7 @@ inline uint32_t select_bytes(uint32_t a, uint32_t b, uint32_t selector) {
   for (uint32_t i = 0; i < 4; ++i) v |= static_cast<uint32_t>(both >> 8 * (selector >> 4 * i & 7u) & 255u) << 8 * i;
   return v;
 }
+inline uint32_t and_or(uint32_t v, uint32_t mask, uint32_t bits) { return (v & mask) | bits; }
 inline uint32_t funnel_right(uint32_t low, uint32_t high, uint32_t shift) {
   return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> (shift & 31u));
 }
@@ -251,6 +253,19 @@ inline uint32_t mul_halves(uint32_t a, uint32_t b) {
 }
 inline uint32_t fma_halves(uint32_t a, uint32_t b, uint32_t c) {
   return each_half([&](auto part) { return double{part(a)} * double{part(b)} + double{part(c)}; });
+}
+template <uint32_t kHalf>
+uint32_t twice_half(uint32_t v) {
+  const uint32_t half = v >> 16 * kHalf & 0xffffu;
+  return half | half << 16;
+}
+template <uint32_t kHalf>
+uint32_t mul_by_half(uint32_t a, uint32_t b) {
+  return mul_halves(a, twice_half<kHalf>(b));
+}
+template <uint32_t kHalf>
+uint32_t fma_by_half(uint32_t a, uint32_t b, uint32_t c) {
+  return fma_halves(a, twice_half<kHalf>(b), twice_half<kHalf>(c));
 }
 
 inline float exp2_of(float v) {

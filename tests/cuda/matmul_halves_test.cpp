@@ -82,14 +82,18 @@ TEST_F(CudaProducts, TilesOfEveryKernelHaveTheSameBits) {
     }
 }
 
-// Rows of more segments than a block has warps; more groups of rows than blocks. With less shared memory, too.
+// Rows of more segments than a block has warps, and than have room in shared memory at a time; more groups of rows than
+// blocks. With less shared memory, too.
 TEST_F(CudaProducts, LongRowsAndManyRowsOfFewTokens) {
   Rng rng(6);
   for (const auto& [dtype, k, n] : std::vector<std::tuple<DType, int64_t, int64_t>>{{DType::f16, 17 * 256, 37},
                                                                                     {DType::f16, 256, 266 * 16 + 3},
                                                                                     {DType::q8_0, 17 * 256, 37},
-                                                                                    {DType::q8_0, 512, 266 * 8 + 3},
-                                                                                    {DType::q4_k, 17 * 256, 37}}) {
+                                                                                    {DType::q8_0, 512, 530 * 16 + 3},
+                                                                                    {DType::q4_k, 17 * 256, 37},
+                                                                                    {DType::f16, 57 * 256, 21},
+                                                                                    {DType::q4_0, 57 * 256, 21},
+                                                                                    {DType::q6_k, 57 * 256, 21}}) {
     const FormatMatrix matrix = random_matrix(dtype, k, n, rng);
     const std::vector<float> x = random_values(rng, k * 8), first(x.begin(), x.begin() + k);
     ASSERT_OK_AND_ASSIGN(const auto all, product_of(dtype, k, n, matrix.bytes, x));

@@ -49,7 +49,8 @@ struct HalfActivations {
   /// Pieces of a segment are swapped in every second token, so that the tokens that are read together are in different
   /// banks.
   __device__ static uint32_t swap_of(uint32_t token) { return token % 2 * 4; }
-  /// Writes this lane's piece of a token's activations to the room of the first token; returns the inverse of the scale.
+  /// Writes this lane's piece of a token's activations to the room of the first token; returns the inverse of the
+  /// scale.
   __device__ static float put_halves(const float (&v)[8], uint32_t token, unsigned char* x) {
     Word4 words;
     const float inverse = halves_of_piece<kIsSplit>(v, words);
@@ -61,7 +62,8 @@ struct HalfActivations {
     x_piece(row, segment * kSegment + lane() % kWarp * kPiece, step.x[0].ne[0], v);
     return put_halves(v, token, x);
   }
-  /// get(b, n, v): the weights of this lane in block b of its row n. Each column of a result depends on one token alone.
+  /// get(b, n, v): the weights of this lane in block b of its row n. Each column of a result depends on one token
+  /// alone.
   template <bool kIsWhole, class Get>
   __device__ static void multiply_blocks(uint32_t n_blocks, uint32_t n_tokens, const unsigned char* x, float (&c)[4],
                                          Get get) {
@@ -180,9 +182,8 @@ struct StagedSum : HalfActivations<SegmentOf<kFormat, kAlignment>::Type::kIsSpli
       const uint32_t in_chunk = kAlignment < kChunk ? of_rows >> n * kPlaceBits & (kChunk - 1) : 0;
       weights[n].open(slot + n * 8 * kRowRoom + in_chunk, lane() % 4);
     }
-    Base::template multiply_blocks<kIsWhole>(
-        blocks_of_segment(step, segment), n_tokens, x, c,
-        [&](uint32_t b, uint32_t n, uint32_t(&v)[4]) { weights[n].get(b, v); });
+    Base::template multiply_blocks<kIsWhole>(blocks_of_segment(step, segment), n_tokens, x, c,
+                                             [&](uint32_t b, uint32_t n, uint32_t(&v)[4]) { weights[n].get(b, v); });
   }
 };
 

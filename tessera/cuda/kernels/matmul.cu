@@ -150,8 +150,8 @@ __device__ inline void read_activations(const Params& step, const Room<Sum>& roo
   sync_warp();
 }
 
-/// The loop over rows and segments of plain products. All that is not needed for those is left out: with few tokens the
-/// time of a product is that of one warp's instructions.
+/// The loop over rows and segments of plain products. All that is not needed for those is left out, since the number of
+/// instructions limits the speed.
 template <class Sum>
 __device__ inline void multiply_plain_rows(const Params& step, Sum& sum) {
   const uint32_t n_segments = step.x[0].ne[0] / kSegment, n_rows = step.x[0].ne[1], n_tokens = step.u[3];

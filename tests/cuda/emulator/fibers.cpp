@@ -34,7 +34,8 @@ struct Barrier {
 struct Fiber {
   std::unique_ptr<unsigned char[]> stack;
   context::fcontext_t resume = nullptr;
-  bool is_done = false;
+  bool is_done = false, waits_for_block = false;
+  uint64_t generation = 0;  // of the block's barrier, for which it waits
 };
 
 struct Machine {
@@ -96,6 +97,23 @@ void check_margin(uint32_t shared_bytes) {
   std::abort();
 }
 
+// Runs a warp until each of its threads has ended or waits for the block.
+void run_warp(Machine& m, uint32_t warp, bool is_ascending) {
+  for (bool is_running = true; is_running;) {
+    is_running = false;
+    for (uint32_t lane = 0; lane < kWarpSize; ++lane) {
+      const uint32_t thread = warp * kWarpSize + (is_ascending ? lane : kWarpSize - 1 - lane);
+      Fiber& fiber = m.fibers[thread];
+      if (fiber.is_done || (fiber.waits_for_block && m.all.generation == fiber.generation)) continue;
+      is_running = true;
+      m.thread = thread;
+      fiber.resume = context::jump_fcontext(fiber.resume, nullptr).fctx;
+    }
+  }
+}
+
+// Warps, and the threads of a warp, run in ascending and descending order, in turns. So what one does after a barrier
+// comes before the work of others, and after it: a barrier that is missing gives wrong results.
 void run_block(Machine& m) {
   m.all = {.n_waiting = 0, .n_alive = m.n_threads, .generation = 0};
   for (size_t w = 0; w < m.warps.size(); ++w) m.warps[w] = {.n_waiting = 0, .n_alive = kWarpSize, .generation = 0};
@@ -103,19 +121,11 @@ void run_block(Machine& m) {
     Fiber& fiber = m.fibers[i];
     if (fiber.stack == nullptr) fiber.stack = std::make_unique_for_overwrite<unsigned char[]>(kStackBytes);
     fiber.resume = context::make_fcontext(fiber.stack.get() + kStackBytes, kStackBytes, run_thread);
-    fiber.is_done = false;
+    fiber.is_done = fiber.waits_for_block = false;
   }
-  for (uint32_t n_done = 0; n_done < m.n_threads;) {
-    n_done = 0;
-    for (uint32_t i = 0; i < m.n_threads; ++i) {
-      Fiber& fiber = m.fibers[i];
-      if (!fiber.is_done) {
-        m.thread = i;
-        fiber.resume = context::jump_fcontext(fiber.resume, nullptr).fctx;
-      }
-      n_done += fiber.is_done ? 1 : 0;
-    }
-  }
+  const auto n_warps = static_cast<uint32_t>(m.warps.size());
+  for (bool is_ascending = true; m.all.n_alive > 0; is_ascending = !is_ascending)
+    for (uint32_t w = 0; w < n_warps; ++w) run_warp(m, is_ascending ? w : n_warps - 1 - w, is_ascending);
 }
 
 std::map<std::string, Kernel>& kernels() {
@@ -158,7 +168,14 @@ unsigned char* shared() {
   unsigned char* start = machine().shared.data();
   return start + (kSharedAlignment - reinterpret_cast<uintptr_t>(start) % kSharedAlignment) % kSharedAlignment;
 }
-void sync_block() { wait_at(machine().all); }
+void sync_block() {
+  Machine& m = machine();
+  Fiber& fiber = m.fibers[m.thread];
+  fiber.generation = m.all.generation;
+  fiber.waits_for_block = true;
+  wait_at(m.all);
+  fiber.waits_for_block = false;
+}
 void sync_warp() { wait_at(machine().warps[machine().thread / kWarpSize]); }
 
 const std::array<std::array<uint32_t, kMostWords>, kWarpSize>& exchange(const uint32_t* words, size_t n) {

@@ -2,6 +2,7 @@
 // sums in f64, and a token's bits are the same in every kernel.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <tuple>
 
 #include "tests/cuda/timed_run.h"
@@ -82,6 +83,13 @@ TEST_F(CudaProducts, TilesOfEveryKernelHaveTheSameBits) {
     }
 }
 
+// Activations whose magnitude changes by segment and token, so that their scales do.
+std::vector<float> values_of_many_scales(Rng& rng, int64_t n) {
+  std::vector<float> x = random_values(rng, n);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::ldexp(x[i], static_cast<int>(i / 256 * 5 % 7));
+  return x;
+}
+
 // Rows of more segments than a block has warps, and than have room in shared memory at a time; more groups of rows than
 // blocks. With less shared memory, too.
 TEST_F(CudaProducts, LongRowsAndManyRowsOfFewTokens) {
@@ -95,7 +103,7 @@ TEST_F(CudaProducts, LongRowsAndManyRowsOfFewTokens) {
                                                                                     {DType::q4_0, 57 * 256, 21},
                                                                                     {DType::q6_k, 57 * 256, 21}}) {
     const FormatMatrix matrix = random_matrix(dtype, k, n, rng);
-    const std::vector<float> x = random_values(rng, k * 8), first(x.begin(), x.begin() + k);
+    const std::vector<float> x = values_of_many_scales(rng, k * 8), first(x.begin(), x.begin() + k);
     ASSERT_OK_AND_ASSIGN(const auto all, product_of(dtype, k, n, matrix.bytes, x));
     EXPECT_LE(relative_error(all, exact_product(matrix, k, n, x)), 5e-7) << info(dtype).name;
     for (const Device* device : {gpu_device(), &older_device()}) {
@@ -149,7 +157,7 @@ TEST_F(CudaProducts, ExpertsOfFewTokensHaveTheBitsOfMany) {
                                                                  {DType::f32, 264, 21, 150}}) {
     const FormatMatrix matrix = random_matrix(dtype, k, n * n_experts, rng);
     const TestTensor weights{"w", dtype, {k, n, n_experts}, matrix.bytes};
-    const std::vector<float> x = random_values(rng, k * kTokens);
+    const std::vector<float> x = values_of_many_scales(rng, k * kTokens);
     std::vector<int32_t> ids;
     for (int64_t token = 0; token < kTokens; ++token) {
       ids.push_back(static_cast<int32_t>(n_experts - 1));

@@ -178,7 +178,7 @@ __device__ inline void multiply_plain_rows(const Params& step, Sum& sum) {
       gate = total;
       total = 0;
       for (uint32_t begin = 0; begin < n_segments; begin += at_a_time, turn ^= 1) {
-        const uint32_t end = min_of(begin + at_a_time, n_segments), scales_turn = 0;
+        const uint32_t end = min_of(begin + at_a_time, n_segments), scales_turn = has_all ? 0 : turn;
         if (!is_known && Sum::looks_ahead()) read_activations(step, room, begin + warp, end, warp, scales_turn);
         for (uint32_t segment = begin + warp; segment < end; segment += n_warps) {
           const uint32_t place = segment - begin;

@@ -218,7 +218,6 @@ RowsShape plain_shape(const StepContext& context, const Product& product, const 
       best = shape;
       most = warps;
     }
-    
   }
   return best;
 }

@@ -218,6 +218,7 @@ RowsShape plain_shape(const StepContext& context, const Product& product, const 
       best = shape;
       most = warps;
     }
+    if (most > 0) break;
   }
   return best;
 }

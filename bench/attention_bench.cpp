@@ -57,7 +57,7 @@ AlignedBytes aligned_bytes(size_t n) {
 }
 
 /// The query rows are `n_heads` heads of the last `n_tokens` tokens of a sequence of `depth` tokens.
-void attention(benchmark::State& state, DType k_type, DType v_type, bool bf16) {
+void attention(benchmark::State& state, DType k_type, DType v_type, bool int16) {
   const auto n_heads = static_cast<int>(state.range(0)), n_tokens = static_cast<int>(state.range(1));
   const auto depth = static_cast<int>(state.range(2)), dim = static_cast<int>(state.range(3));
   const int n_blocks = depth / kBlockTokens, n_rows = n_heads * n_tokens;
@@ -110,7 +110,7 @@ void attention(benchmark::State& state, DType k_type, DType v_type, bool bf16) {
                                 .sinks = nullptr,
                                 .causal = true,
                                 .window = 0,
-                                .bf16 = bf16,
+                                .int16 = int16,
                                 .has_bf16_dot = has_bf16_dot,
                                 .blocks = blocks.data(),
                                 .valid = valid.data(),
@@ -143,11 +143,11 @@ void prefill_shapes(benchmark::internal::Benchmark* b) {
   b->Args({4, 64, 512, 64})->Args({4, 64, 4096, 64})->Args({4, 64, 512, 128});
 }
 
-#define TESSERA_BENCH_CACHE(type)                                                                         \
-  BENCHMARK_CAPTURE(attention, decode_##type, DType::type, DType::type, false)->Apply(decode_shapes);     \
-  BENCHMARK_CAPTURE(attention, prefill_##type, DType::type, DType::type, false)->Apply(prefill_shapes);   \
-  BENCHMARK_CAPTURE(attention, bf16_decode_##type, DType::type, DType::type, true)->Apply(decode_shapes); \
-  BENCHMARK_CAPTURE(attention, bf16_prefill_##type, DType::type, DType::type, true)->Apply(prefill_shapes)
+#define TESSERA_BENCH_CACHE(type)                                                                          \
+  BENCHMARK_CAPTURE(attention, decode_##type, DType::type, DType::type, false)->Apply(decode_shapes);      \
+  BENCHMARK_CAPTURE(attention, prefill_##type, DType::type, DType::type, false)->Apply(prefill_shapes);    \
+  BENCHMARK_CAPTURE(attention, int16_decode_##type, DType::type, DType::type, true)->Apply(decode_shapes); \
+  BENCHMARK_CAPTURE(attention, int16_prefill_##type, DType::type, DType::type, true)->Apply(prefill_shapes)
 TESSERA_BENCH_CACHE(f16);
 TESSERA_BENCH_CACHE(bf16);
 TESSERA_BENCH_CACHE(q8_0);

@@ -3,7 +3,7 @@
 #   quality.sh formats                      stories260K in every format that its rows allow, compared with F32
 #   quality.sh activations [FILE.gguf...]   the error of 8-bit activations: each file compared with itself with float
 #                                           activations; default: stories260K in these formats
-#   quality.sh attention [FILE.gguf...]     the error of attention in f32 and bf16: each file compared with itself with
+#   quality.sh attention [FILE.gguf...]     the error of attention in f32 and int16: each file compared with itself with
 #                                           float activations; default: stories260K in some formats
 # Environment variables:
 #   BUILD_DIR  folder with the program (default: build/release, built here)
@@ -82,15 +82,15 @@ activations() {
 attention() {
   local files=("$@") file
   [ ${#files[@]} -gt 0 ] || mapfile -t files < <(echo "$model" && quantized Q8_0 Q5_1 Q4_0)
-  echo "| file | perplexity, f32 | bf16 | KL mean, f32 | bf16 | KL 99 %, f32 | bf16 |"
+  echo "| file | perplexity, f32 | int16 | KL mean, f32 | int16 | KL 99 %, f32 | int16 |"
   echo "|---|--:|--:|--:|--:|--:|--:|"
   for file in "${files[@]}"; do
     base "$file" --reference-activations
-    local f32 bf16
+    local f32 int16
     f32=$(compare "$file" --attention-scores f32)
-    bf16=$(compare "$file" --attention-scores bf16)
-    echo "$(basename "$file" .gguf)" "$(figure ppl <<<"$f32")" "$(figure ppl <<<"$bf16")" "$(figure kl <<<"$f32")" \
-      "$(figure kl <<<"$bf16")" "$(figure p99 <<<"$f32")" "$(figure p99 <<<"$bf16")" |
+    int16=$(compare "$file" --attention-scores int16)
+    echo "$(basename "$file" .gguf)" "$(figure ppl <<<"$f32")" "$(figure ppl <<<"$int16")" "$(figure kl <<<"$f32")" \
+      "$(figure kl <<<"$int16")" "$(figure p99 <<<"$f32")" "$(figure p99 <<<"$int16")" |
       awk '{printf "| %s | %.3f | %.3f | %.2e | %.2e | %.2e | %.2e |\n", $1, $2, $3, $4, $5, $6, $7}'
   done
 }

@@ -10,6 +10,7 @@
 #include "tessera/cli/option_flags.h"
 #include "tessera/cli/run_args.h"
 #include "tessera/cli/serve_args.h"
+#include "tessera/engine/attention_precision.h"
 #include "tessera/server/server_memory.h"
 
 namespace tessera::cli {
@@ -58,6 +59,7 @@ class PlanCommand final : public Command {
     TESSERA_ASSIGN(const Fitted plan, plan_of(model, asked, process));
     if (!plan.choice.empty() && !process.quiet) log(with_flag_names(plan.choice));
     n_offloaded_ = model.engine->placement().n_offloaded();
+    attention_ = attention_precision(model.engine->model().info(), model.engine->files(), plan.session);
     expert_cache_ = model.engine->placement_options().expert_cache;
     if (args_.context.log_schedule) {
       TESSERA_ASSIGN(const auto session, Session::plan_session(*model.engine, plan.session));
@@ -108,6 +110,10 @@ class PlanCommand final : public Command {
     if (asked.n_ctx == 0) asked.n_ctx = model.engine->model().info().n_ctx_train;
     TESSERA_ASSIGN(MemoryReport report, plan_sessions(*model.engine, asked, model.fit));
     return Fitted{.session = std::move(asked), .report = std::move(report)};
+  }
+
+  std::string_view attention_name() const {
+    return std::ranges::find(kAttentionNames, attention_, [](const auto& entry) { return entry.second; })->first;
   }
 
   std::string flags_of(const SessionOptions& settings) const {
@@ -163,7 +169,7 @@ class PlanCommand final : public Command {
         {"n_ubatch", fit.session.n_ubatch},
         {"cache_type_k", info(fit.session.type_k).name},
         {"cache_type_v", info(fit.session.type_v).name},
-        {"attention_scores", attention_name(fit.session.attention)},
+        {"attention_scores", attention_name()},
         {"n_gpu_layers", n_offloaded_},
         {"expert_cache", expert_cache_ ? nlohmann::ordered_json(*expert_cache_) : nlohmann::ordered_json()},
         {"buffers", std::move(buffers)},
@@ -177,6 +183,7 @@ class PlanCommand final : public Command {
   bool plans_server_ = false;
   uint64_t memory_ = 0;  // 0: no search for settings
   int64_t n_offloaded_ = 0;
+  AttentionPrecision attention_ = AttentionPrecision::automatic;
   std::optional<uint64_t> expert_cache_{};
   bool json_ = false;
 };

@@ -60,12 +60,11 @@ Setter set_activations(ActivationPrecision& target) {
 
 Setter set_attention(AttentionPrecision& target) {
   return [&target](std::string_view text) -> Result<> {
-    for (const AttentionPrecision precision : {AttentionPrecision::float32, AttentionPrecision::bf16}) {
-      if (text != attention_name(precision)) continue;
-      target = precision;
-      return {};
-    }
-    return fail(ErrorCode::invalid_argument, "'{}' is not one of f32, bf16", text);
+    const auto* found = std::ranges::find(kAttentionNames, text, [](const auto& entry) { return entry.first; });
+    if (found == std::end(kAttentionNames))
+      return fail(ErrorCode::invalid_argument, "'{}' is not one of auto, f32, int16", text);
+    target = found->second;
+    return {};
   };
 }
 
@@ -95,10 +94,6 @@ Setter set_numa_policy(NumaPolicy& target) {
 Result<DType> cache_type_from_name(std::string_view name) {
   if (const auto dtype = dtype_from_name(name)) return *dtype;
   return fail(ErrorCode::invalid_argument, "'{}' is not a type ({})", name, kv_format_names());
-}
-
-std::string_view attention_name(AttentionPrecision precision) {
-  return precision == AttentionPrecision::bf16 ? "bf16" : "f32";
 }
 
 std::optional<ActivationPrecision> activations_from_name(std::string_view name) {
@@ -199,8 +194,8 @@ void ContextArgs::add_to(FlagTable& table) {
              "values (32, 64, 128)",
              set_activations(session.activations), "auto: by weight format");
   table.rare("--attention-scores", "TYPE",
-             "precision of the products in attention, on the CPU: f32, or bf16 (faster in long prompts)",
-             set_attention(session.attention), "f32");
+             "precision of the products in attention, on the CPU: f32, or int16 (faster in long prompts)",
+             set_attention(session.attention), "auto: int16 if the weights are quantized");
   add_threads_flag(table, session.threads.n_threads);
   Flag& threads = table.at("--threads");
   threads.set = noting(has_threads, {std::move(threads.set)}).set;

@@ -90,8 +90,10 @@ Result<DType> cache_type_from_name(std::string_view name);
 
 /// Parses "auto", "f32", "int8-32", ...
 std::optional<ActivationPrecision> activations_from_name(std::string_view name);
-/// The value of --attention-scores.
-std::string_view attention_name(AttentionPrecision precision);
+inline constexpr std::pair<std::string_view, AttentionPrecision> kAttentionNames[] = {
+    {"auto", AttentionPrecision::automatic},
+    {"f32", AttentionPrecision::float32},
+    {"int16", AttentionPrecision::int16}};
 
 /// Creates as many threads as the session has, for work on its results. They sleep while the session computes.
 Result<std::unique_ptr<ThreadPool>> create_side_threads(const ContextArgs& context);

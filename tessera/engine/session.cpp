@@ -4,6 +4,7 @@
 
 #include "tessera/base/checked.h"
 #include "tessera/base/index.h"
+#include "tessera/engine/attention_precision.h"
 
 namespace tessera {
 
@@ -48,6 +49,7 @@ Result<std::unique_ptr<Session>> Session::prepare(const Engine& engine, const Se
   std::unique_ptr<Session> session(new Session);
   TESSERA_ASSIGN(session->model_, part_of_model(engine, options.part));
   TESSERA_ASSIGN(session->options_, checked_options(engine, options));
+  session->options_.attention = attention_precision(session->model_->info(), engine.files(), session->options_);
   TESSERA_TRY(session->plan_memory(engine));
   TESSERA_ASSIGN(session->adapters_, AdapterSet::create(engine, options.adapters, session->options_.n_sequences));
   TESSERA_ASSIGN(session->graphs_,

@@ -25,8 +25,12 @@ enum class SessionPart : uint8_t {
   head,               // the prediction head: see Session::decode_after()
 };
 
-/// Precision of the products of attention on the CPU: floats, or operands rounded to bf16 with sums in f32.
-enum class AttentionPrecision : uint8_t { float32, bf16 };
+/// Precision of the products of attention on the CPU.
+enum class AttentionPrecision : uint8_t {
+  automatic,  // see attention_precision()
+  float32,
+  int16,  // queries and K as 16-bit integers, softmax weights and V rounded to bf16
+};
 
 struct SessionOptions {
   int64_t n_ctx = 0;        // tokens over all sequences; 0: the context that the model was trained with
@@ -41,7 +45,7 @@ struct SessionOptions {
   DType type_k = DType::f16;   // of the KV cache
   DType type_v = DType::f16;
   ActivationPrecision activations = ActivationPrecision::automatic;
-  AttentionPrecision attention = AttentionPrecision::float32;
+  AttentionPrecision attention = AttentionPrecision::automatic;
   ThreadPoolOptions threads{};
   std::vector<SessionAdapter> adapters{};  // scales apply to all sequences; see Session::set_adapters()
   ProductObserver observer{};  // called after each micro-batch, on the thread that called decode(); empty: none

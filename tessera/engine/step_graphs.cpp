@@ -81,7 +81,7 @@ Result<Graph> StepGraphs::build_decoder(PreparedStep& step) const {
   GraphBuilder b;
   if (options_.observer) b.observe_products();
   step.in = nn::add_batch_inputs(b, memory_, step.shape.n_tokens, step.shape.n_outputs);
-  step.in.bf16_attention = options_.attention == AttentionPrecision::bf16;
+  step.in.int16_attention = options_.attention == AttentionPrecision::int16;
   step.adapters = adapters_.add_to(b, step.shape.adapters, step.in);
   if (options_.part == SessionPart::head)
     step.in.hidden = b.input("hidden", DType::f32, {model_.info().n_embd, step.shape.n_tokens});
@@ -105,7 +105,7 @@ Result<Graph> StepGraphs::decode_graph(const StepShape& shape) const {
 Result<Graph> StepGraphs::build_encoder(PreparedStep& step) const {
   GraphBuilder b;
   step.in = nn::add_batch_inputs(b, memory_.prompts(), step.shape.n_tokens, step.shape.n_outputs);
-  step.in.bf16_attention = options_.attention == AttentionPrecision::bf16;
+  step.in.int16_attention = options_.attention == AttentionPrecision::int16;
   step.adapters = adapters_.add_to(b, step.shape.adapters, step.in);
   model_.build_encoder(b, step.in, memory_.prompts());
   return std::move(b).finish();

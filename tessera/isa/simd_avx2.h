@@ -93,6 +93,7 @@ struct F32x16 {
 struct I32x16 {
   __m256i lo, hi;
 
+  static I32x16 zero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
   static I32x16 broadcast(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
   static I32x16 load(const void* p) {
     const auto* halves = static_cast<const __m256i_u*>(p);
@@ -101,6 +102,11 @@ struct I32x16 {
   static I32x16 load_u8(const void* p) {
     const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i_u*>(p));
     return {_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8))};
+  }
+  void store(void* p) const {
+    auto* halves = static_cast<__m256i_u*>(p);
+    _mm256_storeu_si256(halves, lo);
+    _mm256_storeu_si256(halves + 1, hi);
   }
 };
 
@@ -128,6 +134,18 @@ inline __m256 nearest_bf16(__m256 a) {
 }
 inline F32x16 nearest_bf16(F32x16 a) { return {nearest_bf16(a.lo), nearest_bf16(a.hi)}; }
 inline F32x16 to_f32(I32x16 a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+inline I32x16 as_bits(F32x16 a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
+inline F32x16 as_floats(I32x16 a) { return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
+inline I32x16 max(I32x16 a, I32x16 b) { return {_mm256_max_epi32(a.lo, b.lo), _mm256_max_epi32(a.hi, b.hi)}; }
+inline I32x16 max_halves(I32x16 a, I32x16 b) { return {_mm256_max_epi16(a.lo, b.lo), _mm256_max_epi16(a.hi, b.hi)}; }
+inline I32x16 low_halves(I32x16 a, I32x16 b) {
+  return {_mm256_blend_epi16(a.lo, _mm256_slli_epi32(b.lo, 16), 0xaa),
+          _mm256_blend_epi16(a.hi, _mm256_slli_epi32(b.hi, 16), 0xaa)};
+}
+inline I32x16 add_pairs(I32x16 sum, I32x16 a, I32x16 b) {
+  return {_mm256_add_epi32(sum.lo, _mm256_madd_epi16(a.lo, b.lo)),
+          _mm256_add_epi32(sum.hi, _mm256_madd_epi16(a.hi, b.hi))};
+}
 inline I32x16 shift_left(I32x16 a, int n) { return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)}; }
 inline I32x16 shift_right(I32x16 a, int n) { return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)}; }
 template <int kOffset>

@@ -59,11 +59,13 @@ struct F32x16 {
 struct I32x16 {
   __m512i v;
 
+  static I32x16 zero() { return {_mm512_setzero_si512()}; }
   static I32x16 broadcast(int32_t x) { return {_mm512_set1_epi32(x)}; }
   static I32x16 load(const void* p) { return {_mm512_loadu_si512(p)}; }
   static I32x16 load_u8(const void* p) {
     return {_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i_u*>(p)))};
   }
+  void store(void* p) const { _mm512_storeu_si512(p, v); }
 };
 
 /// -16 to 31. A permutation of a part of this table turns codes into floats without masking or conversion.
@@ -90,6 +92,18 @@ inline F32x16 nearest_bf16(F32x16 a) {
   return {_mm512_castsi512_ps(_mm512_and_si512(half_bf16_added(a), _mm512_set1_epi32(~0xffff)))};
 }
 inline F32x16 to_f32(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+inline I32x16 as_bits(F32x16 a) { return {_mm512_castps_si512(a.v)}; }
+inline F32x16 as_floats(I32x16 a) { return {_mm512_castsi512_ps(a.v)}; }
+inline I32x16 max(I32x16 a, I32x16 b) { return {_mm512_max_epi32(a.v, b.v)}; }
+inline I32x16 max_halves(I32x16 a, I32x16 b) { return {_mm512_max_epi16(a.v, b.v)}; }
+inline I32x16 low_halves(I32x16 a, I32x16 b) {
+  return {_mm512_mask_blend_epi16(0xaaaaaaaa, a.v, _mm512_slli_epi32(b.v, 16))};
+}
+inline I32x16 add_pairs(I32x16 sum, I32x16 a, I32x16 b) {
+  // GCC 12 copies the sums of a loop around the intrinsic of this instruction.
+  __asm__("vpdpwssd %2, %1, %0" : "+v"(sum.v) : "v"(a.v), "v"(b.v));
+  return sum;
+}
 inline I32x16 shift_left(I32x16 a, int n) { return {_mm512_slli_epi32(a.v, static_cast<unsigned>(n))}; }
 inline I32x16 shift_right(I32x16 a, int n) { return {_mm512_srli_epi32(a.v, static_cast<unsigned>(n))}; }
 inline F32x16 lookup(const float (&table)[16], I32x16 a) {

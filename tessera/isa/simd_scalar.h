@@ -79,6 +79,7 @@ struct F32x16 {
 struct I32x16 {
   int32_t v[16];
 
+  static I32x16 zero() { return broadcast(0); }
   static I32x16 broadcast(int32_t x) {
     I32x16 r;
     for (int32_t& lane : r.v) lane = x;
@@ -95,6 +96,7 @@ struct I32x16 {
     for (int i = 0; i < 16; ++i) r.v[i] = static_cast<const uint8_t*>(p)[i];
     return r;
   }
+  void store(void* p) const { memcpy(p, v, sizeof v); }
 };
 
 #define TESSERA_LANES(type, expr)               \
@@ -126,6 +128,31 @@ inline F32x16 round_even(F32x16 a) {
 /// The nearest bf16, of two the one farther from 0. A NaN that arithmetic gives stays a NaN.
 inline F32x16 nearest_bf16(F32x16 a) { TESSERA_LANES(F32x16, float_of((bits_of(a.v[i]) + 0x8000) & ~0xffffu)); }
 inline F32x16 to_f32(I32x16 a) { TESSERA_LANES(F32x16, static_cast<float>(a.v[i])); }
+inline I32x16 as_bits(F32x16 a) { TESSERA_LANES(I32x16, static_cast<int32_t>(bits_of(a.v[i]))); }
+inline F32x16 as_floats(I32x16 a) { TESSERA_LANES(F32x16, float_of(static_cast<uint32_t>(a.v[i]))); }
+inline I32x16 max(I32x16 a, I32x16 b) { TESSERA_LANES(I32x16, a.v[i] > b.v[i] ? a.v[i] : b.v[i]); }
+/// The larger one of each of the 32 integers of 16 bits.
+inline I32x16 max_halves(I32x16 a, I32x16 b) {
+  const auto larger = [](int32_t x, int32_t y) {
+    const auto low_x = static_cast<int16_t>(x), low_y = static_cast<int16_t>(y);
+    const int32_t high = (x >> 16 > y >> 16 ? x : y) & ~0xffff;
+    return high | static_cast<uint16_t>(low_x > low_y ? low_x : low_y);
+  };
+  TESSERA_LANES(I32x16, larger(a.v[i], b.v[i]));
+}
+/// Pairs of 16-bit integers: the low half of a, then that of b.
+inline I32x16 low_halves(I32x16 a, I32x16 b) {
+  TESSERA_LANES(I32x16,
+                static_cast<int32_t>((static_cast<uint32_t>(a.v[i]) & 0xffff) | static_cast<uint32_t>(b.v[i]) << 16));
+}
+/// sum + the products of both integers of each pair. A sum that overflows wraps.
+inline I32x16 add_pairs(I32x16 sum, I32x16 a, I32x16 b) {
+  const auto product = [](int32_t x, int32_t y) {
+    return static_cast<uint32_t>(int32_t{static_cast<int16_t>(x)} * static_cast<int16_t>(y));
+  };
+  TESSERA_LANES(I32x16, static_cast<int32_t>(static_cast<uint32_t>(sum.v[i]) + product(a.v[i], b.v[i]) +
+                                             product(a.v[i] >> 16, b.v[i] >> 16)));
+}
 /// Shifts of the bits as unsigned numbers; n is 0 to 31.
 inline I32x16 shift_left(I32x16 a, int n) {
   TESSERA_LANES(I32x16, static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) << n));

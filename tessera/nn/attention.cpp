@@ -53,7 +53,7 @@ Value attend_to_batch(GraphBuilder& b, const Heads& heads, const Attention& a, c
 
 AttentionParams params_of(const Attention& a, const BatchInputs& in) {
   AttentionParams params = a.params;
-  params.bf16 = in.bf16_attention;
+  params.int16 = in.int16_attention;
   return params;
 }
 

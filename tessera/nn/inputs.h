@@ -31,7 +31,7 @@ struct BatchInputs {
   const RecurrentCache* states = nullptr;
   CacheInputs encoded;               // of the encoder's cache, without cells; absent without encoder
   const KvCache* encoder = nullptr;  // K and V of the encoder's output
-  bool bf16_attention = false;       // AttentionParams::bf16 of every attention
+  bool int16_attention = false;      // AttentionParams::int16 of every attention
 
   const CacheInputs& cache(int64_t layer) const { return groups[group_of_layer[to_size(layer)]]; }
   /// State `kind` of a recurrent layer.

@@ -76,7 +76,7 @@ void TimeAccountant::add_work(Sums& part, const StepView& step, NodeId id, int64
   } else if (node.op == Op::paged_attention) {
     const auto& params = std::get<AttentionParams>(node.params);
     const int64_t window = params.window;
-    if (params.bf16 && peaks.bf16_gmacs > 0) unit = in_bf16;
+    if (params.int16 && peaks.bf16_gmacs > 0) unit = in_bf16;  // products of 16-bit integers are as fast
     const AttentionCost of_attention = attention_cost(graph, node);
     macs = of_attention.macs_per_pair * attention_pairs(position, step.n_tokens, window);
     bytes = of_attention.kv_bytes_per_position * attention_positions(position, step.n_tokens, window);

@@ -47,7 +47,7 @@ TEST(PluginGraph, ParametersHaveTheNamesOfTheInterface) {
                                                                         {"soft_cap", 2},
                                                                         {"max_alibi", 8},
                                                                         {"latent_v", 3},
-                                                                        {"bf16", 0}}));
+                                                                        {"int16", 0}}));
   EXPECT_EQ(params_of(TopKParams{4}), (Params{{"k", 4}}));
   EXPECT_EQ(params_of(ExpertWeightsParams{true, 2}), (Params{{"normalize", 1}, {"scale", 2}}));
   EXPECT_EQ(params_of(TopGroupsParams{8, 4}), (Params{{"n_groups", 8}, {"n_used", 4}}));

@@ -51,8 +51,9 @@ TEST(Compare, EachNodeAloneDoesNotInheritErrors) {
   const std::string source = testing::story_model();
   ASSERT_OK_AND_ASSIGN(const std::string model, testing::requantize(source, DType::q8_0, "q8.gguf"));
   // Quantized activations change products. Without given operands, all nodes after the first product differ.
-  const json whole = compare(model, {"--activations", "f32", "--with", "cpu:int8-32"});
-  const json each = compare(model, {"--activations", "f32", "--with", "cpu:int8-32", "--each"});
+  const json whole = compare(model, {"--attention-scores", "f32", "--activations", "f32", "--with", "cpu:int8-32"});
+  const json each =
+      compare(model, {"--attention-scores", "f32", "--activations", "f32", "--with", "cpu:int8-32", "--each"});
   const auto off = [](const json& result, const std::string& op) {
     return std::ranges::count_if(result["nodes"],
                                  [&](const json& node) { return node["op"] == op && node["nmse"] > 0; });

@@ -217,16 +217,23 @@ TEST(PerplexityCommand, ReferenceActivationsAreFloats) {
   EXPECT_EQ(run_small(model, text, {"--reference-activations"}), run_small(model, text, {}));
 }
 
-TEST(PerplexityCommand, AttentionIsInBf16IfAskedFor) {
+TEST(PerplexityCommand, AttentionIsFromIntegersWhereTheWeightsAreQuantized) {
   const std::string model = testing::story_model();
   const std::string text = testing::story_text();
-  const auto run = [&](const std::string& scores) { return run_small(model, text, {"--attention-scores", scores}); };
-  EXPECT_EQ(run_small(model, text, {}), run("f32"));
-  EXPECT_NE(run("bf16"), run("f32"));
+  const std::string path = (testing::temporary_dir() / "q8_0.gguf").string();
+  ASSERT_EQ(run_program({"quantize", "-q", "--pure", model, path, "Q8_0"}).status, 0);
+  const auto run = [&](const std::string& file, const std::string& scores) {
+    return run_small(file, text, {"--attention-scores", scores});
+  };
+  EXPECT_EQ(run(path, "auto"), run(path, "int16"));
+  EXPECT_NE(run(path, "auto"), run(path, "f32"));
+  EXPECT_EQ(run_small(path, text, {}), run(path, "auto"));
+  EXPECT_EQ(run(model, "auto"), run(model, "f32"));
+  EXPECT_NE(run(model, "auto"), run(model, "int16"));
   const auto ppl = [](const std::string& out) { return json::parse(out)["ppl"].get<double>(); };
-  EXPECT_NEAR(ppl(run("bf16")) / ppl(run("f32")), 1.0, 1e-3);
-  expect_refusal(run_program({"perplexity", "-m", model, "-f", text, "--attention-scores", "int8"}), 2,
-                 "'int8' is not one of f32, bf16");
+  EXPECT_NEAR(ppl(run(model, "int16")) / ppl(run(model, "f32")), 1.0, 1e-3);
+  expect_refusal(run_program({"perplexity", "-m", path, "-f", text, "--attention-scores", "bf16"}), 2,
+                 "'bf16' is not one of auto, f32, int16");
 }
 
 TEST(PerplexityCommand, SaysTheRunningEstimateOnStderr) {

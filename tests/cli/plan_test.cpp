@@ -3,6 +3,7 @@
 
 #include "tests/cli/cli_support.h"
 #include "tests/support/editable_model.h"
+#include "tests/support/engine_support.h"
 #include "tests/support/spec_model.h"
 
 namespace tessera {
@@ -110,8 +111,10 @@ TEST(Plan, MemoryThatSufficesChangesNothing) {
 
 TEST(Plan, SaysThePrecisionOfAttention) {
   const std::string model = testing::story_model();
+  ASSERT_OK_AND_ASSIGN(const std::string quantized, testing::requantize(model, DType::q8_0, "plan-q8_0.gguf"));
   EXPECT_EQ(plan(model, {})["attention_scores"], "f32");
-  EXPECT_EQ(plan(model, {"--attention-scores", "bf16"})["attention_scores"], "bf16");
+  EXPECT_EQ(plan(quantized, {})["attention_scores"], "int16");
+  EXPECT_EQ(plan(model, {"--attention-scores", "int16"})["attention_scores"], "int16");
 }
 
 TEST(Plan, SmallMemoryShrinksTheContextFirst) {

@@ -68,10 +68,10 @@ TEST(AttentionKernels, MatchesDoublePrecisionForEveryRuleOfScores) {
   };
   for (const Kernels* k : usable_kernels()) {
     for (const DType type : {DType::f32, DType::f16}) {
-      for (const bool bf16 : {false, true}) {
+      for (const bool int16 : {false, true}) {
         const auto problem_of = [&](int n_rows) {
           Problem problem(*k, type, type, 64, 48, 4, 12);
-          problem.bf16 = bf16;
+          problem.int16 = int16;
           problem.store_all(230);
           for (int i = 0; i < n_rows; ++i) problem.add_row(229 - 15 * i, 4);
           return problem;

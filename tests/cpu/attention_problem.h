@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numbers>
 #include <numeric>
 #include <string>
 
@@ -115,7 +114,7 @@ struct Problem {
         .sinks = sinks.empty() ? nullptr : row_sinks.data(),
         .causal = causal,
         .window = window,
-        .bf16 = bf16,
+        .int16 = int16,
         .has_bf16_dot = has_bf16_dot,
         .blocks = blocks.data(),
         .valid = valid.data(),
@@ -145,7 +144,7 @@ struct Problem {
   Rng rng;
   float scale = 0.125f, soft_cap = 0;
   bool causal = true, latent_v = false;
-  bool bf16 = false, has_bf16_dot = cpu_features().avx512_bf16;
+  bool int16 = false, has_bf16_dot = cpu_features().avx512_bf16;
   int32_t window = 0;
   std::vector<float> slopes, sinks;  // per row; empty: none
   std::vector<int32_t> blocks;
@@ -165,7 +164,7 @@ inline std::vector<double> as_stored(const Kernels& k, DType dtype, const std::v
   return {y.begin(), y.end()};
 }
 
-/// Rounds floats as attention in bf16 does.
+/// Rounds floats to bf16 as attention with 16-bit scores does.
 inline std::vector<double> as_bf16(const std::vector<double>& x) {
   std::vector<double> rounded;
   for (const double value : x) {
@@ -175,17 +174,28 @@ inline std::vector<double> as_bf16(const std::vector<double>& x) {
   return rounded;
 }
 
-/// A query as the kernel multiplies it, in units of the score: rounded or not.
-inline std::vector<double> as_multiplied(const Problem& problem, const std::vector<float>& q) {
-  std::vector<double> x;
-  if (!problem.bf16) {
-    for (const float value : q) x.push_back(double{problem.scale} * value);
-    return x;
+/// Rounds a vector to 16-bit integers in units of its largest element, so that no sum of x.size() products reaches
+/// 2^31.
+inline std::vector<double> as_codes(const Kernels& kernels, const std::vector<double>& x) {
+  float largest = 0;
+  for (const double value : x) largest = std::max(largest, static_cast<float>(std::abs(value)));
+  if (largest < 0x1p-100f) return std::vector<double>(x.size(), 0.0);
+  const float limit = std::min(32767.0f, static_cast<float>(std::floor(std::sqrt(2147483647.0 / double(x.size())))));
+  const float inverse = limit / largest, unit = largest / limit;
+  const bool rounds_twice = std::string_view(kernels.isa) == "scalar";
+  std::vector<double> rounded;
+  for (const double value : x) {
+    const double scaled = value * inverse;
+    rounded.push_back(unit * std::nearbyint(rounds_twice ? double{static_cast<float>(scaled)} : scaled));
   }
-  const float factor = problem.scale * std::numbers::log2e_v<float>;
-  for (const float value : q) x.push_back(value * factor);
-  x = as_bf16(x);
-  for (double& value : x) value *= std::numbers::ln2;
+  return rounded;
+}
+
+/// A query as the kernel multiplies it, in units of the score.
+inline std::vector<double> as_multiplied(const Problem& problem, const std::vector<float>& q) {
+  std::vector<double> x(q.begin(), q.end());
+  if (problem.int16) x = as_codes(*problem.kernels, x);
+  for (double& value : x) value *= problem.scale;
   return x;
 }
 
@@ -203,11 +213,8 @@ inline void expect_matches_double(Problem& problem, const std::string& what) {
       const int distance = std::abs(problem.positions[r] - p);
       if ((problem.causal && p > problem.positions[r]) || (problem.window > 0 && distance >= problem.window)) continue;
       if (problem.blocks[block] < 0 || (problem.valid[block] >> (p % kBlockTokens) & 1) == 0) continue;
-      const auto stored = [&](DType type, const std::vector<float>& x) {
-        const std::vector<double> values_of_cache = as_stored(k, type, x);
-        return problem.bf16 ? as_bf16(values_of_cache) : values_of_cache;
-      };
-      const auto key = stored(problem.k_type, problem.keys[static_cast<size_t>(p)]);
+      const auto stored_key = as_stored(k, problem.k_type, problem.keys[static_cast<size_t>(p)]);
+      const auto key = problem.int16 ? as_codes(k, stored_key) : stored_key;
       double score = 0, magnitude = 0;
       for (size_t e = 0; e < key.size(); ++e) {
         score += key[e] * query[e];
@@ -216,8 +223,9 @@ inline void expect_matches_double(Problem& problem, const std::string& what) {
       if (problem.soft_cap != 0) score = problem.soft_cap * std::tanh(score / problem.soft_cap);
       if (!problem.slopes.empty()) score -= double{problem.slopes[r]} * distance;
       scores.push_back(score);
-      values.push_back(problem.latent_v ? std::vector<double>(key.end() - problem.v_dim, key.end())
-                                        : stored(problem.v_type, problem.values[static_cast<size_t>(p)]));
+      values.push_back(problem.latent_v ? std::vector<double>(stored_key.end() - problem.v_dim, stored_key.end())
+                                        : as_stored(k, problem.v_type, problem.values[static_cast<size_t>(p)]));
+      if (problem.int16) values.back() = as_bf16(values.back());
       // Each of the k_dim steps of the chain (two roundings on scalar) and the scaling have an error of 2^-24 of the
       // magnitude. The subtraction of the maximum adds one more.
       score_error = std::max(score_error, magnitude * (2 * problem.k_dim + 4) * 0x1p-24);
@@ -234,7 +242,7 @@ inline void expect_matches_double(Problem& problem, const std::string& what) {
     const auto n_steps = static_cast<double>(scores.size() + 3 * problem.blocks.size() + 8);
     double tolerance = 1.05 * (4 * score_error + 2 * n_steps * 0x1p-23);
     // The error of a weight as a power of two in bf16, and of its rounding, for values up to 1.
-    if (problem.bf16) tolerance += 1.1e-4 + 0x1p-9;
+    if (problem.int16) tolerance += 1.1e-4 + 0x1p-9;
     for (size_t e = 0; e < out[r].size(); ++e) {
       double want = 0;
       for (size_t t = 0; t < scores.size(); ++t) want += scores[t] / sum * values[t][e];

@@ -52,6 +52,23 @@ TEST(IsaLanes, ReductionsSeeEveryLane) {
   EXPECT_EQ(words::reduce_max(ramp()), 15.0f);
 }
 
+TEST(IsaLanes, PairsAreTwoIntegersOfSixteenBits) {
+  const auto lane = [](words::I32x16 x) {
+    int32_t out[16];
+    x.store(out);
+    for (const int32_t other : out) EXPECT_EQ(other, out[0]);
+    return static_cast<uint32_t>(out[0]);
+  };
+  const auto of = [](uint32_t x) { return words::I32x16::broadcast(static_cast<int32_t>(x)); };
+  EXPECT_EQ(lane(low_halves(of(0x12345678), of(0x9abcdef0))), 0xdef05678);
+  EXPECT_EQ(lane(max_halves(of(0x0001ffff), of(0xffff0002))), 0x00010002u);
+  EXPECT_EQ(lane(max_halves(of(0x80007fff), of(0x7fff8000))), 0x7fff7fffu);
+  EXPECT_EQ(lane(max(of(0xffffffff), of(3))), 3u);
+  EXPECT_EQ(lane(add_pairs(of(10), of(0x0003fffe), of(0xffff0005))), static_cast<uint32_t>(10 - 2 * 5 - 3));
+  EXPECT_EQ(lane(add_pairs(of(0), of(0x80008000), of(0x80008000))), 0x80000000u) << "a sum that wraps";
+  EXPECT_EQ(lane(as_bits(as_floats(of(0x3f800001)))), 0x3f800001u);
+}
+
 TEST(IsaLanes, TransposeExchangesRowsAndColumns) {
   words::F32x16 rows[16];
   for (int r = 0; r < 16; ++r) rows[r] = add(ramp(), words::F32x16::broadcast(16.0f * static_cast<float>(r)));

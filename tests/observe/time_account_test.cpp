@@ -31,12 +31,11 @@ const WorkPart& part_of(const TimeAccount& account, const std::string& name) {
 // The account of kTokens tokens at position kDepth, of which the last one has logits. Its total is a little longer than
 // the step.
 TimeAccount account_of(const std::string& model, const DevicePeaks& peaks, int n_threads,
-                       ActivationPrecision activations = ActivationPrecision::automatic,
-                       AttentionPrecision attention = AttentionPrecision::float32) {
+                       ActivationPrecision activations = ActivationPrecision::automatic) {
   const auto engine = testing::load_engine(model);
   EXPECT_OK(engine);
-  const auto session = Session::create(
-      *engine, {.n_ctx = 64, .activations = activations, .attention = attention, .threads = {.n_threads = n_threads}});
+  const auto session =
+      Session::create(*engine, {.n_ctx = 64, .activations = activations, .threads = {.n_threads = n_threads}});
   EXPECT_OK(session);
   const std::vector<int32_t> ids = testing::token_ids(**engine, kDepth + kTokens);
   EXPECT_OK((*session)->decode(Batch::prompt(std::span(ids).first(kDepth), 0, 0)));
@@ -95,19 +94,17 @@ TEST(TimeAccount, QuantizedWeightsAreBoundByIntegersUnlessActivationsAreFloats) 
 }
 
 TEST(TimeAccount, AttentionIsBoundByTheProductsThatItUses) {
+  ASSERT_OK_AND_ASSIGN(const std::string model,
+                       testing::requantize(testing::story_model(), DType::q8_0, "account-q8_0.gguf"));
   DevicePeaks peaks{.int8_gmacs = 1e6, .f32_gmacs = 2, .bf16_gmacs = 4, .read_gbps = 1e6};
-  const auto attention_in = [&](AttentionPrecision precision) {
-    const TimeAccount account = account_of(testing::story_model(), peaks, 1, ActivationPrecision::automatic, precision);
-    return part_of(account, "attention");
-  };
-  const WorkPart rounded = attention_in(AttentionPrecision::bf16);
+  const WorkPart rounded = part_of(account_of(model, peaks, 1), "attention");
   EXPECT_EQ(rounded.bound, "bf16");
   EXPECT_NEAR(rounded.bound_us, rounded.macs * 1e-3 / 4, 1e-6 * rounded.macs);
-  const WorkPart floats = attention_in(AttentionPrecision::float32);
+  const WorkPart floats = part_of(account_of(testing::story_model(), peaks, 1), "attention");
   EXPECT_EQ(floats.bound, "f32");
   EXPECT_NEAR(floats.bound_us, floats.macs * 1e-3 / 2, 1e-6 * floats.macs);
   peaks.bf16_gmacs = 0;  // no instruction
-  EXPECT_EQ(attention_in(AttentionPrecision::bf16).bound, "f32");
+  EXPECT_EQ(part_of(account_of(model, peaks, 1), "attention").bound, "f32");
 }
 
 // A token uses two of the four experts, and five tokens may use all of them. The second of the two layers computes only

@@ -4,13 +4,14 @@
 // For each block of 64 tokens: scores with one token per lane (K tiles), online softmax (Milakov and Gimelshein 2018),
 // then weighted V rows with one element per lane. Latent attention (DeepSeek-AI 2024) has no V: a block's K is
 // converted to f32, and part of it is transposed into V rows. The bits of a row depend only on its query, its position
-// and the tokens it attends to. Every score is one fma chain over elements. Every output is one fma chain over tokens
-// ascending, with exactly 0 for tokens to which only other rows attend. So rows may be grouped in any way. A register
-// tile holds up to kMaxTileRows of them.
+// and the tokens it attends to. Every score is one fma chain over elements, or a sum of integers. Every output is one
+// fma chain over tokens ascending, with exactly 0 for tokens to which only other rows attend. So rows may be grouped in
+// any way. A register tile holds up to kMaxTileRows of them.
 //
-// A task may ask for products in bf16. Then queries, weights, K and V are rounded first; sums are the same chains.
+// A task may ask for scores from 16-bit integers (attention_codes.h). Then softmax weights and V are rounded to bf16.
 #include <string.h>
 
+#include "tessera/cpu/kernels/attention_codes.h"
 #include "tessera/cpu/kernels/attention_pairs.h"
 #include "tessera/cpu/kernels/attention_tiles.h"
 
@@ -59,35 +60,38 @@ F32x16 scores_of(const AttentionTask& task, F32x16 dots, int row, int64_t begin)
 /// with 0 for masked tokens. Row 0 is the task's row `first`. correction[r] is the factor for the row's earlier sums.
 /// It has 16 entries; entries past n_rows are unspecified.
 ///
-/// With kBf16 the unit of the dot products and of RowState::max is log2(e) times that of scores: see query_factor().
-template <bool kBf16, class Weights>
-void softmax_block(const AttentionTask& task, int first, int n_rows, const uint64_t* seen, int64_t begin, float* s,
-                   RowState* states, float* correction, Weights& weights) {
+/// With kCodes, `units` are the logarithms to base 2 of one unit of s, for each row, and the unit of RowState::max is a
+/// logarithm to base 2. Otherwise it is that of scores.
+template <bool kCodes, class Weights>
+void softmax_block(const AttentionTask& task, int first, int n_rows, const uint64_t* seen, int64_t begin,
+                   const float* units, float* s, RowState* states, float* correction, Weights& weights) {
   const F32x16 unseen = F32x16::broadcast(kMinusInfinity), log2_e = F32x16::broadcast(kLog2E);
-  const F32x16 to_score = F32x16::broadcast(kBf16 ? kLn2 : task.scale);
   const bool has_terms = task.soft_cap != 0.0f || task.slopes != nullptr || task.biases != nullptr;
+  // Without terms, codes are scaled where they are subtracted from the maximum. Then s keeps its unit.
+  const bool keeps_unit = kCodes && !has_terms;
   float base[kMaxTileRows];
   for (int r = 0; r < n_rows; ++r) {
     float* row = s + r * kBlockTokens;
+    const F32x16 to_score = F32x16::broadcast(kCodes ? units[r] * kLn2 : task.scale);
     F32x16 highest = unseen;
     for (int t = 0; t < kTilesPerBlock; ++t) {
       const uint16_t mask = tile_mask(seen[r], t);
       float* const tile = row + t * kTileTokens;
-      if (kBf16 && mask == 0xffff && !has_terms) {
+      if (keeps_unit && mask == 0xffff) {
         highest = max(highest, F32x16::load(tile));
         continue;
       }
       F32x16 v = unseen;
       if (mask != 0) {
         v = F32x16::load(tile);
-        if (!kBf16 || has_terms) v = scores_of(task, mul(v, to_score), first + r, begin + t * kTileTokens);
-        if (kBf16 && has_terms) v = mul(v, log2_e);
+        if (!keeps_unit) v = scores_of(task, mul(v, to_score), first + r, begin + t * kTileTokens);
+        if (kCodes && has_terms) v = mul(v, log2_e);
         v = select_mask(mask, v, unseen);
       }
       v.store(tile);
       highest = max(highest, v);
     }
-    const float block_max = reduce_max(highest);
+    const float block_max = reduce_max(highest) * (keeps_unit ? units[r] : 1.0f);
     const float old_max = states[r].max;
     states[r].max = block_max > old_max ? block_max : old_max;
     // A row without visible tokens so far subtracts 0, so that its weights are exp(-inf) = 0 and not NaN.
@@ -95,12 +99,15 @@ void softmax_block(const AttentionTask& task, int first, int n_rows, const uint6
     correction[r] = old_max - base[r];
   }
   const F32x16 change = F32x16::load(correction);
-  exp2_nonpositive(kBf16 ? change : mul(change, log2_e)).store(correction);
+  exp2_nonpositive(kCodes ? change : mul(change, log2_e)).store(correction);
   for (int r = 0; r < n_rows; ++r) {
+    const F32x16 unit = F32x16::broadcast(keeps_unit ? units[r] : 1.0f), subtracted = F32x16::broadcast(base[r]);
     F32x16 p[kTilesPerBlock];
     for (int t = 0; t < kTilesPerBlock; ++t) {
-      const F32x16 below = sub(F32x16::load(s + r * kBlockTokens + t * kTileTokens), F32x16::broadcast(base[r]));
-      p[t] = kBf16 ? exp2_for_bf16(below) : exp2_nonpositive(mul(below, log2_e));
+      F32x16 score = F32x16::load(s + r * kBlockTokens + t * kTileTokens);
+      if constexpr (kCodes) score = mul(score, unit);
+      const F32x16 below = sub(score, subtracted);
+      p[t] = kCodes ? exp2_for_bf16(below) : exp2_nonpositive(mul(below, log2_e));
     }
     states[r].sum = states[r].sum * correction[r] + reduce_add(add(add(p[0], p[1]), add(p[2], p[3])));
     weights.set_row(r, p);
@@ -130,7 +137,49 @@ uint64_t union_of(const uint64_t* masks, int n) {
   return all;
 }
 
-// Products of floats --------------------------------------------------------------
+// Keys and values as floats -------------------------------------------------------
+
+/// Scores by f32 fma. K is read from the cache, or from an f32 copy of a block.
+class FloatKeys {
+ public:
+  static constexpr bool kCodes = false;
+  static size_t scratch_bytes(int k_dim) { return sizeof(float) * kBlockTokens * static_cast<size_t>(k_dim); }
+
+  FloatKeys(const AttentionTask& task, int k_dtype, int n_groups, char* scratch)
+      : dim_(task.k_dim), stored_(kKeyKernels.of_dtype[k_dtype]), floats_(reinterpret_cast<float*>(scratch)) {
+    // Measured: for up to two groups it is faster to read the stored block and convert it in registers.
+    const bool many_groups = n_groups > 2;
+    copies_ = task.v_base == nullptr || (many_groups && k_dtype != static_cast<int>(DType::f32));
+    kernels_ = copies_ ? &kKeys<RowF32> : stored_;
+    for (int i = 0; i < task.n_rows; ++i) queries_[i] = task.q + task.q_offsets[i];
+  }
+
+  /// Later scores are those of this block.
+  void read_block(const StoredBlock& block, uint64_t tokens) {
+    ahead_ = block.k_ahead;
+    keys_ = block.k;
+    if (!copies_) return;
+    stored_->convert(block.k, block.k_ahead, tokens, dim_, floats_);
+    keys_ = reinterpret_cast<const char*>(floats_);
+  }
+  /// The f32 copy of a block, for latent attention.
+  const float* floats() const { return floats_; }
+
+  /// Scores [n][64] of rows `first` on.
+  void scores(int first, int n, uint64_t tokens, float* s) const {
+    kernels_->scores[n - 1](queries_ + first, keys_, ahead_, tokens, dim_, s);
+  }
+  static const float* units(int) { return nullptr; }
+
+ private:
+  int dim_;
+  bool copies_;
+  const KeyKernels *stored_, *kernels_;
+  float* floats_;
+  const float* queries_[kMaxAttentionRows];
+  const char* keys_ = nullptr;
+  ptrdiff_t ahead_ = 0;
+};
 
 /// The weights of a register tile as floats, with kRound rounded to bf16.
 template <bool kRound>
@@ -143,92 +192,52 @@ struct FloatWeights {
   }
 };
 
-/// Products as f32 fma. K and V are read from the cache, or from an f32 copy of a block. With kRound all operands are
+/// Weighted values by f32 fma. V is read from the cache, or from an f32 copy of a block. With kRound weights and V are
 /// rounded to bf16.
 template <bool kRound>
-class FloatProducts {
+class FloatValues {
  public:
-  static constexpr bool kBf16 = kRound;
   using Weights = FloatWeights<kRound>;
-  static size_t scratch_bytes(int k_dim, int v_dim) { return Scratch(k_dim, padded(v_dim)).end; }
+  static size_t scratch_bytes(int v_dim) { return sizeof(float) * kBlockTokens * static_cast<size_t>(padded(v_dim)); }
 
-  FloatProducts(const AttentionTask& task, int k_dtype, int v_dtype, int n_groups, char* scratch)
-      : task_(task), v_dim_(padded(task.v_dim)) {
-    // Measured: for up to two groups it is faster to read the stored block and convert it in registers. V requires
-    // whole vectors.
+  FloatValues(const AttentionTask& task, int v_dtype, int n_groups, char* scratch)
+      : task_(task), v_dim_(padded(task.v_dim)), floats_(reinterpret_cast<float*>(scratch)) {
+    // V requires whole vectors.
     const bool many_groups = n_groups > 2;
     constexpr int kF32 = static_cast<int>(DType::f32);
-    latent_v_ = task.v_base == nullptr;
-    convert_k_ = latent_v_ || (many_groups && (kRound || k_dtype != kF32));
-    convert_v_ = !latent_v_ && ((many_groups && (kRound || v_dtype != kF32)) || v_dim_ != task.v_dim);
-    stored_keys_ = (kRound ? kRoundedKeyKernels : kKeyKernels).of_dtype[k_dtype];
-    stored_values_ = latent_v_ ? &kValues<RowF32> : (kRound ? kRoundedValueKernels : kValueKernels).of_dtype[v_dtype];
-    keys_ = convert_k_ ? &kKeys<RowF32> : stored_keys_;
-    values_ = convert_v_ ? &kValues<RowF32> : stored_values_;
-    const Scratch at(task.k_dim, v_dim_);
-    k_floats_ = reinterpret_cast<float*>(scratch + at.k);
-    v_floats_ = reinterpret_cast<float*>(scratch + at.v);
-    for (int i = 0; i < task.n_rows; ++i) {
-      queries_[i] = task.q + task.q_offsets[i];
-      if constexpr (kRound) {
-        float* const query = reinterpret_cast<float*>(scratch + at.queries) + i * task.k_dim;
-        round_query(queries_[i], task.k_dim, query_factor(task), query);
-        queries_[i] = query;
-      }
-    }
+    latent_ = task.v_base == nullptr;
+    copies_ = !latent_ && ((many_groups && (kRound || v_dtype != kF32)) || v_dim_ != task.v_dim);
+    const ValueKernels* const of_floats = kRound && latent_ ? &kValues<Rounded<RowF32>> : &kValues<RowF32>;
+    stored_ = latent_ ? of_floats : (kRound ? kRoundedValueKernels : kValueKernels).of_dtype[v_dtype];
+    kernels_ = latent_ || copies_ ? of_floats : stored_;
   }
 
-  /// The tokens of a block are the operands of the following products.
-  void read_block(const StoredBlock& block, uint64_t tokens) {
-    k_ahead_ = block.k_ahead;
-    v_ahead_ = block.v_ahead;
-    k_ = block.k;
-    v_ = block.v;
-    if (convert_k_) {
-      stored_keys_->convert(block.k, block.k_ahead, tokens, task_.k_dim, k_floats_);
-      k_ = reinterpret_cast<const char*>(k_floats_);
+  /// Later sums are those of this block. keys: an f32 copy of its K, for latent attention.
+  void read_block(const StoredBlock& block, uint64_t tokens, const float* keys) {
+    ahead_ = block.v_ahead;
+    values_ = block.v;
+    if (latent_) {
+      values_of_keys(keys, tokens, task_.k_dim, task_.v_dim, v_dim_, floats_);
+    } else if (copies_) {
+      stored_->convert(block.v, block.v_ahead, tokens, task_.v_dim, v_dim_, floats_);
     }
-    if (latent_v_) {
-      values_of_keys(k_floats_, tokens, task_.k_dim, task_.v_dim, v_dim_, v_floats_);
-      v_ = reinterpret_cast<const char*>(v_floats_);
-    } else if (convert_v_) {
-      stored_values_->convert(block.v, block.v_ahead, tokens, task_.v_dim, v_dim_, v_floats_);
-      v_ = reinterpret_cast<const char*>(v_floats_);
-    }
-  }
-
-  /// Scores [n][64] of rows `first` on.
-  void scores(int first, int n, uint64_t tokens, float* s) const {
-    keys_->scores[n - 1](queries_ + first, k_, k_ahead_, tokens, task_.k_dim, s);
+    if (latent_ || copies_) values_ = reinterpret_cast<const char*>(floats_);
   }
 
   /// acc[r] = acc[r] * correction[r] + the values with the weights of n rows.
   void accumulate(int n, uint64_t tokens, const Weights& weights, const float* correction, float* acc) const {
-    values_->accumulate[n - 1](v_, v_ahead_, tokens, v_dim_, weights.p, correction, acc);
+    kernels_->accumulate[n - 1](values_, ahead_, tokens, v_dim_, weights.p, correction, acc);
   }
 
  private:
-  /// Offsets of the parts of the scratch memory.
-  struct Scratch {
-    size_t queries = 0, k, v, end;
-
-    Scratch(int k_dim, int v_dim) {
-      k = queries + sizeof(float) * kMaxAttentionRows * static_cast<size_t>(k_dim);
-      v = k + sizeof(float) * kBlockTokens * static_cast<size_t>(k_dim);
-      end = v + sizeof(float) * kBlockTokens * static_cast<size_t>(v_dim);
-    }
-  };
-
   const AttentionTask& task_;
-  const float* queries_[kMaxAttentionRows];
   int v_dim_;  // padded
-  bool convert_k_, convert_v_;
-  bool latent_v_;  // V rows are a part of the f32 block of K
-  const KeyKernels *stored_keys_, *keys_;
-  const ValueKernels *stored_values_, *values_;
-  float *k_floats_, *v_floats_;
-  const char *k_ = nullptr, *v_ = nullptr;
-  ptrdiff_t k_ahead_ = 0, v_ahead_ = 0;
+  bool copies_;
+  bool latent_;  // V rows are a part of the f32 block of K
+  const ValueKernels *stored_, *kernels_;
+  float* floats_;
+  const char* values_ = nullptr;
+  ptrdiff_t ahead_ = 0;
 };
 
 // The task ------------------------------------------------------------------------
@@ -261,8 +270,8 @@ struct Rows {
 
 /// Adds block b to every row that attends to any of its tokens. The rows form n_groups register tiles of nearly equal
 /// size.
-template <class Products>
-void attend_block(const AttentionTask& task, int b, int n_groups, Products& products, Rows& rows, float* acc) {
+template <class Keys, class Values>
+void attend_block(const AttentionTask& task, int b, int n_groups, Keys& keys, Values& values, Rows& rows, float* acc) {
   const uint64_t any = rows.see(task, b);
   if (any == 0) return;
 
@@ -271,12 +280,13 @@ void attend_block(const AttentionTask& task, int b, int n_groups, Products& prod
   const ptrdiff_t blocks_ahead = has_next ? task.blocks[b + 1] - physical : 0;
   const auto k_stride = static_cast<ptrdiff_t>(task.k_block_stride);
   const auto v_stride = static_cast<ptrdiff_t>(task.v_block_stride);
-  products.read_block(
-      {.k = static_cast<const char*>(task.k_base) + physical * k_stride,
-       .v = task.v_base == nullptr ? nullptr : static_cast<const char*>(task.v_base) + physical * v_stride,
-       .k_ahead = blocks_ahead * k_stride,
-       .v_ahead = blocks_ahead * v_stride},
-      any);
+  const StoredBlock block = {
+      .k = static_cast<const char*>(task.k_base) + physical * k_stride,
+      .v = task.v_base == nullptr ? nullptr : static_cast<const char*>(task.v_base) + physical * v_stride,
+      .k_ahead = blocks_ahead * k_stride,
+      .v_ahead = blocks_ahead * v_stride};
+  keys.read_block(block, any);
+  values.read_block(block, any, keys.floats());
   const int v_dim = padded(task.v_dim);
   for (int g = 0; g < n_groups; ++g) {
     const int first = task.n_rows * g / n_groups, n = task.n_rows * (g + 1) / n_groups - first;
@@ -284,11 +294,11 @@ void attend_block(const AttentionTask& task, int b, int n_groups, Products& prod
     if (tokens == 0) continue;
     alignas(64) float s[kMaxTileRows * kBlockTokens];
     float correction[kLanes] = {};
-    typename Products::Weights weights;
-    products.scores(first, n, tokens, s);
-    softmax_block<Products::kBf16>(task, first, n, rows.seen + first, int64_t{b} * kBlockTokens, s, rows.states + first,
-                                   correction, weights);
-    products.accumulate(n, tokens, weights, correction, acc + first * v_dim);
+    typename Values::Weights weights;
+    keys.scores(first, n, tokens, s);
+    softmax_block<Keys::kCodes>(task, first, n, rows.seen + first, int64_t{b} * kBlockTokens, keys.units(first), s,
+                                rows.states + first, correction, weights);
+    values.accumulate(n, tokens, weights, correction, acc + first * v_dim);
   }
 }
 
@@ -307,40 +317,40 @@ void finish_row(const float* acc, const RowState& state, float max_unit, const f
 
 size_t accumulator_bytes(int v_dim) { return sizeof(float) * kMaxAttentionRows * static_cast<size_t>(padded(v_dim)); }
 
-template <class Products>
+template <class Keys, class Values>
 void attend(const AttentionTask& task, int k_dtype, int v_dtype, char* scratch) {
   const int n_groups = (task.n_rows + kMaxTileRows - 1) / kMaxTileRows;
   const int v_dim = padded(task.v_dim);
   auto* const acc = reinterpret_cast<float*>(scratch);
   memset(acc, 0, sizeof(float) * static_cast<size_t>(task.n_rows) * static_cast<size_t>(v_dim));
-  Products products(task, k_dtype, v_dtype, n_groups, scratch + accumulator_bytes(task.v_dim));
+  scratch += accumulator_bytes(task.v_dim);
+  Keys keys(task, k_dtype, n_groups, scratch);
+  Values values(task, v_dtype, n_groups, scratch + Keys::scratch_bytes(task.k_dim));
   Rows rows(task);
   for (int b = task.first_block; b < task.n_blocks; ++b)
-    if (task.blocks[b] >= 0) attend_block(task, b, n_groups, products, rows, acc);
+    if (task.blocks[b] >= 0) attend_block(task, b, n_groups, keys, values, rows, acc);
   for (int i = 0; i < task.n_rows; ++i)
-    finish_row(acc + i * v_dim, rows.states[i], Products::kBf16 ? kLn2 : 1.0f,
+    finish_row(acc + i * v_dim, rows.states[i], Keys::kCodes ? kLn2 : 1.0f,
                task.sinks == nullptr ? nullptr : task.sinks + i, task.v_dim, task.out + task.out_offsets[i]);
 }
 
 }  // namespace
 
 size_t attention_scratch_bytes(int k_dim, int v_dim) {
-  size_t products = FloatProducts<true>::scratch_bytes(k_dim, v_dim);
+  size_t values = FloatValues<true>::scratch_bytes(v_dim);
 #if defined(TESSERA_ISA_avx512)
-  const size_t pairs = PairProducts::scratch_bytes(k_dim, v_dim);
-  products = products < pairs ? pairs : products;
+  values = PairValues::scratch_bytes(v_dim);
 #endif
-  return accumulator_bytes(v_dim) + products;
+  return accumulator_bytes(v_dim) + CodeKeys::scratch_bytes(k_dim) + values;
 }
 
 void attention(const AttentionTask& task, int k_dtype, int v_dtype, void* scratch) {
+  auto* attend_with = task.int16 ? attend<CodeKeys, FloatValues<true>> : attend<FloatKeys, FloatValues<false>>;
 #if defined(TESSERA_ISA_avx512)
   // Measured: for up to two groups packing takes longer than it saves.
-  if (task.bf16 && task.has_bf16_dot && task.n_rows > 2 * kMaxTileRows)
-    return attend<PairProducts>(task, k_dtype, v_dtype, static_cast<char*>(scratch));
+  if (task.int16 && task.has_bf16_dot && task.n_rows > 2 * kMaxTileRows) attend_with = attend<CodeKeys, PairValues>;
 #endif
-  const auto attend_in_floats = task.bf16 ? attend<FloatProducts<true>> : attend<FloatProducts<false>>;
-  attend_in_floats(task, k_dtype, v_dtype, static_cast<char*>(scratch));
+  attend_with(task, k_dtype, v_dtype, static_cast<char*>(scratch));
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -1,9 +1,9 @@
-// Products of attention as bf16 dot products, the fast form of a task with `bf16` (attention.cpp, its only user).
+// Weighted values of attention by bf16 dot products, the fast form for tasks with `int16` (attention.cpp, its only
+// user).
 //
 // vdpbf16ps adds two products to each lane: that of the upper halves, then that of the lower halves, each rounded as an
 // fma rounds. The first value of a pair is in the upper half here, so a sum is one fma chain in the order of the f32
-// kernels, with the same bits. (The instruction takes values below 2^-126 for 0. No score and no output of a model is
-// that small.)
+// kernels, with the same bits. (The instruction takes values below 2^-126 for 0. No output of a model is that small.)
 //
 // Not every CPU with AVX-512 has the instruction. It is written in assembly, because the compiler could use it
 // elsewhere if it was enabled.
@@ -47,16 +47,6 @@ inline constexpr int kPairsPerBlock = kBlockTokens / 2;
 
 // Packing ---------------------------------------------------------------------------
 
-/// Packs the products of n floats and a factor, padded with zeros to whole vectors of 16 pairs.
-inline void pack_query(const float* q, int n, float factor, uint32_t* out) {
-  const F32x16 f = F32x16::broadcast(factor);
-  for (int e = 0; e < n; e += 2 * kLanes, out += kLanes) {
-    const F32x16 first = F32x16::load_partial(q + e, n - e);
-    const F32x16 second = F32x16::load_partial(q + e + kLanes, n - e - kLanes);
-    Bf16Pairs::of_neighbours(mul(first, f), mul(second, f)).store(out);
-  }
-}
-
 /// The weights of a register tile, as pairs of tokens.
 struct PairWeights {
   alignas(64) uint32_t p[kMaxTileRows * kPairsPerBlock];
@@ -67,44 +57,6 @@ struct PairWeights {
       Bf16Pairs::of_neighbours(row[t], row[t + 1]).store(out + t / 2 * kTileTokens);
   }
 };
-
-/// Packs the tiles of a K block that contain any of `tokens` as [tile][pair of elements][16 tokens]. If dim is odd, the
-/// last element is paired with 0.
-template <class Row>
-void pack_keys(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, uint32_t* out) {
-  using Reader = TileReader<Row>;
-  const size_t n_pairs = (static_cast<size_t>(dim) + 1) / 2;
-  for (int t = 0; t < kTilesPerBlock; ++t) {
-    if (tile_mask(tokens, t) == 0) continue;
-    const char* tile = block + static_cast<size_t>(t) * tile_bytes<Row>(dim);
-    uint32_t* tile_out = out + static_cast<size_t>(t) * n_pairs * kTileTokens;
-    for (int begin = 0; begin < dim;) {
-      const int n = dim - begin < Reader::kSpan ? dim - begin : Reader::kSpan;
-      Reader reader(tile, begin);
-      if (begin % Row::kBlock == 0) {
-        const int n_prefetched = n < Row::kBlock ? Row::kBlock : n;
-        prefetch<Row>(tile + tile_bytes<Row>(begin) + ahead, tile_bytes<Row>(n_prefetched));
-      }
-      for (int i = 0; i < n; i += 2, tile_out += kTileTokens) {
-        F32x16 first, second = F32x16::zero();
-        if constexpr (Reader::kStep == 1) {
-          reader.step(i);
-          first = reader.at(0);
-          if (i + 1 < n) {
-            reader.step(i + 1);
-            second = reader.at(0);
-          }
-        } else {
-          if (i % Reader::kStep == 0) reader.step(i);
-          first = reader.at(i % Reader::kStep);
-          second = reader.at(i % Reader::kStep + 1);
-        }
-        Bf16Pairs::of_lanes(first, second).store(tile_out);
-      }
-      begin += n;
-    }
-  }
-}
 
 /// Packs the V rows of `tokens` as [pair of tokens][padded_dim]: zeros past dim, and in place of a token that is not in
 /// `tokens` but whose neighbour is.
@@ -132,47 +84,6 @@ void pack_values(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, i
 }
 
 // Register tiles ----------------------------------------------------------------------
-
-/// Like score_tiles() of attention_tiles.h, for R packed queries `q_stride` pairs apart, and packed keys.
-template <int R, int C>
-inline void score_pairs(const uint32_t* q, int q_stride, const uint32_t* block, const int* tiles, int n_pairs,
-                        float* s) {
-  F32x16 acc[R][C];
-  const uint32_t* keys[C];
-#pragma GCC unroll 8
-  for (int c = 0; c < C; ++c) keys[c] = block + tiles[c] * n_pairs * kTileTokens;
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) acc[r][c] = F32x16::zero();
-  for (int i = 0; i < n_pairs; ++i) {
-    Bf16Pairs k[C];
-#pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) k[c] = Bf16Pairs::load(keys[c] + i * kTileTokens);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const Bf16Pairs qi = Bf16Pairs::broadcast(q[r * q_stride + i]);
-#pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) acc[r][c] = add_dot(qi, k[c], acc[r][c]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) acc[r][c].store(s + r * kBlockTokens + tiles[c] * kTileTokens);
-}
-
-/// Like scores() of attention_tiles.h.
-template <int R>
-void all_score_pairs(const uint32_t* q, int q_stride, const uint32_t* block, uint64_t tokens, int n_pairs, float* s) {
-  int tiles[kTilesPerBlock];
-  int n = 0;
-  for (int t = 0; t < kTilesPerBlock; ++t) {
-    if (tile_mask(tokens, t) != 0) tiles[n++] = t;
-  }
-  if (n == kTilesPerBlock) return score_pairs<R, kTilesPerBlock>(q, q_stride, block, tiles, n_pairs, s);
-  for (int i = 0; i < n; ++i) score_pairs<R, 1>(q, q_stride, block, tiles + i, n_pairs, s);
-}
 
 /// Like accumulate_columns() of attention_tiles.h, for packed weights p [R][32] of the pairs of tokens in `pairs`.
 template <int R, int C>
@@ -218,103 +129,73 @@ void accumulate_all_pairs(const uint32_t* block, uint64_t tokens, int dim, const
   for (; column < dim; column += kLanes) accumulate_pairs<R, 1>(block, pairs, dim, column, p, correction, acc);
 }
 
+using AccumulatePairs = void (*)(const uint32_t* block, uint64_t tokens, int dim, const uint32_t* p,
+                                 const float* correction, float* acc);
 struct PairKernels {
-  void (*scores[kMaxTileRows])(const uint32_t* q, int q_stride, const uint32_t* block, uint64_t tokens, int n_pairs,
-                               float* s);
-  void (*accumulate[kMaxTileRows])(const uint32_t* block, uint64_t tokens, int dim, const uint32_t* p,
-                                   const float* correction, float* acc);
+  AccumulatePairs accumulate[kMaxTileRows];
 };
 template <int... R>
 constexpr PairKernels make_pairs(RowCounts<R...>) {
-  return {{all_score_pairs<R>...}, {accumulate_all_pairs<R>...}};
+  return {{accumulate_all_pairs<R>...}};
 }
 inline constexpr PairKernels kPairKernels = make_pairs(TileRows{});
 
-struct PackKernels {
-  void (*keys)(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, uint32_t* out);
-  void (*values)(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, int padded_dim, uint32_t* out);
-};
-template <class Row>
-constexpr PackKernels kPack = {pack_keys<Row>, pack_values<Row>};
+using PackValues = void (*)(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, int padded_dim,
+                            uint32_t* out);
 struct PackEntry {
   template <class Row>
-  static constexpr const PackKernels* of() {
-    return &kPack<Row>;
+  static constexpr PackValues of() {
+    return pack_values<Row>;
   }
 };
-constexpr auto kPackKernels = make_row_table<PackEntry>();
+constexpr auto kPackValues = make_row_table<PackEntry>();
 
-// The products of a task ----------------------------------------------------------------
+// The values of a task ------------------------------------------------------------------
 
-/// The interface of FloatProducts (attention.cpp). Every block is packed once for all rows.
-class PairProducts {
+/// The interface of FloatValues (attention.cpp). Every block is packed once for all rows.
+class PairValues {
  public:
-  static constexpr bool kBf16 = true;
   using Weights = PairWeights;
-  static size_t scratch_bytes(int k_dim, int v_dim) { return Scratch(k_dim, padded(v_dim)).end; }
+  static size_t scratch_bytes(int v_dim) { return Scratch(padded(v_dim)).end; }
 
-  PairProducts(const AttentionTask& task, int k_dtype, int v_dtype, int /*n_groups*/, char* scratch)
+  PairValues(const AttentionTask& task, int v_dtype, int /*n_groups*/, char* scratch)
       : task_(task),
         v_dim_(padded(task.v_dim)),
-        q_stride_(Scratch::query_pairs(task.k_dim)),
-        latent_v_(task.v_base == nullptr),
-        keys_(kPackKernels.of_dtype[k_dtype]),
-        values_(latent_v_ ? &kPack<RowF32> : kPackKernels.of_dtype[v_dtype]),
-        stored_keys_(kKeyKernels.of_dtype[k_dtype]) {
-    const Scratch at(task.k_dim, v_dim_);
-    queries_ = reinterpret_cast<uint32_t*>(scratch + at.queries);
-    k_pairs_ = reinterpret_cast<uint32_t*>(scratch + at.k_pairs);
-    v_pairs_ = reinterpret_cast<uint32_t*>(scratch + at.v_pairs);
-    k_floats_ = reinterpret_cast<float*>(scratch + at.k_floats);
-    v_floats_ = reinterpret_cast<float*>(scratch + at.v_floats);
-    for (int i = 0; i < task.n_rows; ++i)
-      pack_query(task.q + task.q_offsets[i], task.k_dim, query_factor(task), queries_ + i * q_stride_);
+        latent_(task.v_base == nullptr),
+        pack_(latent_ ? pack_values<RowF32> : kPackValues.of_dtype[v_dtype]) {
+    const Scratch at(v_dim_);
+    pairs_ = reinterpret_cast<uint32_t*>(scratch);
+    floats_ = reinterpret_cast<float*>(scratch + at.floats);
   }
 
-  void read_block(const StoredBlock& block, uint64_t tokens) {
-    keys_->keys(block.k, block.k_ahead, tokens, task_.k_dim, k_pairs_);
-    if (!latent_v_) {
-      values_->values(block.v, block.v_ahead, tokens, task_.v_dim, v_dim_, v_pairs_);
-      return;
-    }
-    stored_keys_->convert(block.k, 0, tokens, task_.k_dim, k_floats_);
-    values_of_keys(k_floats_, tokens, task_.k_dim, task_.v_dim, v_dim_, v_floats_);
-    values_->values(reinterpret_cast<const char*>(v_floats_), 0, tokens, v_dim_, v_dim_, v_pairs_);
-  }
-
-  void scores(int first, int n, uint64_t tokens, float* s) const {
-    kPairKernels.scores[n - 1](queries_ + first * q_stride_, q_stride_, k_pairs_, tokens, (task_.k_dim + 1) / 2, s);
+  void read_block(const StoredBlock& block, uint64_t tokens, const float* keys) {
+    if (!latent_) return pack_(block.v, block.v_ahead, tokens, task_.v_dim, v_dim_, pairs_);
+    values_of_keys(keys, tokens, task_.k_dim, task_.v_dim, v_dim_, floats_);
+    pack_(reinterpret_cast<const char*>(floats_), 0, tokens, v_dim_, v_dim_, pairs_);
   }
 
   void accumulate(int n, uint64_t tokens, const Weights& weights, const float* correction, float* acc) const {
-    kPairKernels.accumulate[n - 1](v_pairs_, tokens, v_dim_, weights.p, correction, acc);
+    kPairKernels.accumulate[n - 1](pairs_, tokens, v_dim_, weights.p, correction, acc);
   }
 
  private:
-  /// Offsets of the parts of the scratch memory.
+  /// Offsets of the parts of the scratch memory, after the pairs.
   struct Scratch {
-    size_t queries = 0, k_pairs, v_pairs, k_floats, v_floats, end;
+    size_t floats, end;
 
-    Scratch(int k_dim, int v_dim) {
-      const auto k = static_cast<size_t>(k_dim), v = static_cast<size_t>(v_dim);
-      k_pairs = queries + sizeof(uint32_t) * kMaxAttentionRows * static_cast<size_t>(query_pairs(k_dim));
-      v_pairs = k_pairs + sizeof(uint32_t) * kBlockTokens * ((k + 1) / 2);
-      k_floats = v_pairs + sizeof(uint32_t) * kPairsPerBlock * v;
-      v_floats = k_floats + sizeof(float) * kBlockTokens * k;
-      end = v_floats + sizeof(float) * kBlockTokens * v;
+    explicit Scratch(int v_dim) {
+      const auto v = static_cast<size_t>(v_dim);
+      floats = sizeof(uint32_t) * kPairsPerBlock * v;
+      end = floats + sizeof(float) * kBlockTokens * v;
     }
-    /// Pairs of a packed query: whole vectors.
-    static int query_pairs(int k_dim) { return padded((k_dim + 1) / 2); }
   };
 
   const AttentionTask& task_;
-  int v_dim_;  // padded
-  int q_stride_;
-  bool latent_v_;  // V rows are a part of K
-  const PackKernels *keys_, *values_;
-  const KeyKernels* stored_keys_;
-  uint32_t *queries_, *k_pairs_, *v_pairs_;
-  float *k_floats_, *v_floats_;
+  int v_dim_;    // padded
+  bool latent_;  // V rows are a part of K
+  PackValues pack_;
+  uint32_t* pairs_;
+  float* floats_;
 };
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

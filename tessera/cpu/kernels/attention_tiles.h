@@ -54,23 +54,24 @@ struct StoredBlock {
 
 inline constexpr float kLog2E = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
 
-/// The factor of queries before they are rounded to bf16. With it, weights are powers of two of differences of dot
-/// products, unless a soft cap, slopes or biases change the scores.
-inline float query_factor(const AttentionTask& task) { return task.scale * kLog2E; }
-
-/// Rounds the products of n floats and a factor to bf16.
-inline void round_query(const float* q, int n, float factor, float* out) {
-  const F32x16 f = F32x16::broadcast(factor);
-  const int rest = n % kLanes, n_whole = n - rest;
-  for (int i = 0; i < n_whole; i += kLanes) nearest_bf16(mul(F32x16::load(q + i), f)).store(out + i);
-  if (rest != 0) nearest_bf16(mul(F32x16::load_partial(q + n_whole, rest), f)).store_partial(out + n_whole, rest);
-}
-
 /// The length of rows of whole vectors.
 inline int padded(int dim) { return (dim + kLanes - 1) / kLanes * kLanes; }
 
 /// Returns the tokens of `tile` in a block's mask.
 inline uint16_t tile_mask(uint64_t tokens, int tile) { return static_cast<uint16_t>(tokens >> (tile * kTileTokens)); }
+
+/// Calls run<C>(tiles) for sets of C tiles that together are the ones that contain any of `tokens`. C is kMost or 1.
+template <int kMost, class Run>
+inline void for_each_tile_set(uint64_t tokens, Run run) {
+  int tiles[kTilesPerBlock];
+  int n = 0;
+  for (int t = 0; t < kTilesPerBlock; ++t) {
+    if (tile_mask(tokens, t) != 0) tiles[n++] = t;
+  }
+  int i = 0;
+  for (; i + kMost <= n; i += kMost) run.template operator()<kMost>(tiles + i);
+  for (; i < n; ++i) run.template operator()<1>(tiles + i);
+}
 
 // In the kernels below `ahead` is the distance in bytes from a block to the one to prefetch.
 
@@ -130,15 +131,8 @@ inline void score_tiles(const float* const* q, const char* block, ptrdiff_t ahea
 /// written.
 template <class Row, int R>
 void scores(const float* const* q, const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, float* s) {
-  constexpr int kVectors = tile_vectors(R);
-  int tiles[kTilesPerBlock];
-  int n = 0;
-  for (int t = 0; t < kTilesPerBlock; ++t) {
-    if (tile_mask(tokens, t) != 0) tiles[n++] = t;
-  }
-  int i = 0;
-  for (; i + kVectors <= n; i += kVectors) score_tiles<Row, R, kVectors>(q, block, ahead, tiles + i, dim, s);
-  for (; i < n; ++i) score_tiles<Row, R, 1>(q, block, ahead, tiles + i, dim, s);
+  for_each_tile_set<tile_vectors(R)>(
+      tokens, [&]<int C>(const int* tiles) { score_tiles<Row, R, C>(q, block, ahead, tiles, dim, s); });
 }
 
 // Weighted values -----------------------------------------------------------------
@@ -297,19 +291,12 @@ constexpr auto kKeyKernels = make_row_table<KeyEntry>();
 constexpr auto kValueKernels = make_row_table<ValueEntry>();
 
 // The same, for elements that are rounded to bf16.
-struct RoundedKeyEntry {
-  template <class Row>
-  static constexpr const KeyKernels* of() {
-    return &kKeys<Rounded<Row>>;
-  }
-};
 struct RoundedValueEntry {
   template <class Row>
   static constexpr const ValueKernels* of() {
     return &kValues<Rounded<Row>>;
   }
 };
-constexpr auto kRoundedKeyKernels = make_row_table<RoundedKeyEntry>();
 constexpr auto kRoundedValueKernels = make_row_table<RoundedValueEntry>();
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -145,17 +145,41 @@ struct TileReader<Row> : NibbleTileReader<Row> {
   using NibbleTileReader<Row>::NibbleTileReader;
 };
 
-/// A format whose elements are read rounded to bf16.
+/// Calls visit(pair, first, second) for the elements 2 * pair and 2 * pair + 1 of a tile's 16 tokens. If dim is odd,
+/// the last element is paired with 0.
+template <class Row, class Visit>
+inline void for_each_pair(const char* tile, int dim, Visit visit) {
+  using Reader = TileReader<Row>;
+  for (int begin = 0; begin < dim;) {
+    const int n = dim - begin < Reader::kSpan ? dim - begin : Reader::kSpan;
+    Reader reader(tile, begin);
+    if constexpr (Reader::kStep == 1) {
+      const auto element = [&](int i) {
+        reader.step(i);
+        return reader.at(0);
+      };
+      int i = 0;
+      for (; i + 1 < n; i += 2) {
+        const F32x16 first = element(i);
+        visit((begin + i) / 2, first, element(i + 1));
+      }
+      if (i < n) visit((begin + i) / 2, element(i), F32x16::zero());
+    } else {
+      for (int i = 0; i < n; i += Reader::kStep) {
+        reader.step(i);
+#pragma GCC unroll 4
+        for (int j = 0; j < Reader::kStep; j += 2) visit((begin + i + j) / 2, reader.at(j), reader.at(j + 1));
+      }
+    }
+    begin += n;
+  }
+}
+
+/// A format whose rows are read rounded to bf16.
 template <class Row>
 struct Rounded : Row {
   static F32x16 load(const void* row, int64_t e) { return nearest_bf16(Row::load(row, e)); }
   static F32x16 load_partial(const void* row, int64_t e, int n) { return nearest_bf16(Row::load_partial(row, e, n)); }
-};
-
-template <class Row>
-struct TileReader<Rounded<Row>> : TileReader<Row> {
-  using TileReader<Row>::TileReader;
-  F32x16 at(int j) const { return nearest_bf16(TileReader<Row>::at(j)); }
 };
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

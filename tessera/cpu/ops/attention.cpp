@@ -105,7 +105,7 @@ class AttentionRunner {
     task_.slopes = params_.max_alibi == 0 ? nullptr : row_slopes_;
     task_.sinks = step.in[7].present() ? row_sinks_ : nullptr;
     task_.causal = params_.causal;
-    task_.bf16 = params_.bf16;
+    task_.int16 = params_.int16;
     task_.has_bf16_dot = has_bf16_dot();
     task_.window = static_cast<int32_t>(std::min<int64_t>(params_.window, std::numeric_limits<int32_t>::max()));
     task_.k_block_stride = to_size(step.in[1].layout.nb[3]);

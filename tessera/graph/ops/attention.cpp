@@ -21,7 +21,7 @@ void AttentionParams::list(ParamList& params) const {
   params.number("soft_cap", soft_cap);
   params.number("max_alibi", max_alibi);
   params.integer("latent_v", latent_v);
-  params.integer("bf16", bf16);
+  params.integer("int16", int16);
 }
 
 Result<> require_attention_params(const AttentionParams& p) {

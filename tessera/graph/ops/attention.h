@@ -19,8 +19,8 @@ struct AttentionParams {
   float max_alibi = 0.0f;  // 0: no slopes (Press et al. 2022); else slope_h falls from 2^(-max_alibi / 2^floor(log2 H))
   // 0: V has a cache of its own. > 0: there is no V cache, and V is the last latent_v elements of K (latent attention).
   int64_t latent_v = 0;
-  // A device may round q, K, softmax weights and V to bf16 before it multiplies them. Sums stay f32.
-  bool bf16 = false;
+  // A device may compute scores from 16-bit integers (codes of q and K), and round softmax weights and V to bf16.
+  bool int16 = false;
   void list(ParamList& params) const;
 };
 

@@ -1,7 +1,10 @@
-// Attention whose products are in bf16: the same bits by bf16 dot products, by floats in prefill, by floats in decode,
-// and on every vector instruction set. The values are checked against double precision.
+// Attention with scores from 16-bit integers, and weights and V in bf16: the same bits by bf16 dot products, by floats
+// in prefill, by floats in decode, and on every vector instruction set. The values are checked against double
+// precision.
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "tests/cpu/attention_problem.h"
@@ -20,25 +23,25 @@ using testing::same_bits;
 using testing::usable_kernels;
 using testing::vector_kernels;
 
-/// Returns the outputs in bf16. by_dots: with bf16 dot products where the CPU has them.
-std::vector<std::vector<float>> attend_in_bf16(Problem& problem, bool by_dots) {
-  problem.bf16 = true;
+/// Returns the outputs. by_dots: with bf16 dot products where the CPU has them.
+std::vector<std::vector<float>> attend_in_16_bits(Problem& problem, bool by_dots) {
+  problem.int16 = true;
   problem.has_bf16_dot = by_dots && cpu_features().avx512_bf16;
   return problem.attend();
 }
 
 void expect_same_by_dots(Problem& problem, const std::string& what) {
-  const auto dots = attend_in_bf16(problem, true), floats = attend_in_bf16(problem, false);
+  const auto dots = attend_in_16_bits(problem, true), floats = attend_in_16_bits(problem, false);
   for (size_t i = 0; i < dots.size(); ++i)
     ASSERT_TRUE(same_bits(dots[i], floats[i])) << problem.kernels->isa << " " << what << " row " << i;
 }
 
-TEST(AttentionInBf16, MatchesDoublePrecisionForEveryDtype) {
+TEST(AttentionFromInt16, MatchesDoublePrecisionForEveryDtype) {
   for (const Kernels* k : usable_kernels()) {
     for (const DType type : kCacheTypes) {
       for (const int n_rows : {1, 7, 30}) {
         Problem problem(*k, type, type, 64, 96, 4, 11);
-        problem.bf16 = true;
+        problem.int16 = true;
         problem.store_all(230);
         for (int i = 0; i < n_rows; ++i) problem.add_row(229 - 7 * i);
         expect_matches_double(problem, std::string(info(type).name));
@@ -48,7 +51,7 @@ TEST(AttentionInBf16, MatchesDoublePrecisionForEveryDtype) {
 }
 
 // With one key per row the output is its V, and with equal scores it is the mean, whatever the precision.
-TEST(AttentionInBf16, RoundsOperandsToTheNearest) {
+TEST(AttentionFromInt16, RoundsOperandsToTheNearest) {
   constexpr float kTie = 1 + 0x1p-8f;  // halfway between two bf16: the one farther from 0
   for (const Kernels* k : usable_kernels()) {
     for (const int n_rows : {1, 20}) {
@@ -57,12 +60,12 @@ TEST(AttentionInBf16, RoundsOperandsToTheNearest) {
       problem.store_all(1);
       for (int i = 0; i < n_rows; ++i) problem.add_row(0);
       const std::vector<float> want = {1 + 0x1p-7f, -1 - 0x1p-7f, 1, 1 + 0x1p-7f};
-      for (const bool by_dots : {false, true}) EXPECT_EQ(attend_in_bf16(problem, by_dots).back(), want) << k->isa;
+      for (const bool by_dots : {false, true}) EXPECT_EQ(attend_in_16_bits(problem, by_dots).back(), want) << k->isa;
     }
   }
 }
 
-TEST(AttentionInBf16, DotProductsGiveTheBitsOfFloats) {
+TEST(AttentionFromInt16, DotProductsGiveTheBitsOfFloats) {
   if (!cpu_features().avx512_bf16) GTEST_SKIP() << "this CPU has no bf16 dot products";
   for (const Kernels* k : usable_kernels()) {
     for (const DType k_type : kCacheTypes)
@@ -85,7 +88,7 @@ TEST(AttentionInBf16, DotProductsGiveTheBitsOfFloats) {
   }
 }
 
-TEST(AttentionInBf16, DotProductsGiveTheBitsOfFloatsForEveryNumberOfRows) {
+TEST(AttentionFromInt16, DotProductsGiveTheBitsOfFloatsForEveryNumberOfRows) {
   if (!cpu_features().avx512_bf16) GTEST_SKIP() << "this CPU has no bf16 dot products";
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f16, DType::q8_0, 32, 32, 3, 13);
@@ -98,11 +101,11 @@ TEST(AttentionInBf16, DotProductsGiveTheBitsOfFloatsForEveryNumberOfRows) {
 }
 
 // Few rows read the cache by floats, many rows by dot products.
-TEST(AttentionInBf16, BitsDoNotDependOnTheGroupingOfRows) {
+TEST(AttentionFromInt16, BitsDoNotDependOnTheGroupingOfRows) {
   for (const Kernels* k : usable_kernels()) {
     for (const DType type : {DType::f16, DType::q8_0, DType::q5_1}) {
       Problem problem = mixed_problem(*k, type, type, 64);
-      const auto together = attend_in_bf16(problem, true);
+      const auto together = attend_in_16_bits(problem, true);
       for (int n_rows = 1; n_rows <= 25; n_rows += 4) {
         for (int first = 0; first < 64; first += n_rows) {
           std::vector<int> rows;
@@ -117,23 +120,23 @@ TEST(AttentionInBf16, BitsDoNotDependOnTheGroupingOfRows) {
   }
 }
 
-TEST(AttentionInBf16, BitsDoNotDependOnTokensThatTheRowDoesNotSee) {
+TEST(AttentionFromInt16, BitsDoNotDependOnTokensThatTheRowDoesNotSee) {
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f16, DType::f16, 64, 64, 4, 22);
     problem.store_all(91);  // an odd number: the last token's neighbour is NaN
     for (int i = 0; i < 15; ++i) problem.add_row(60 + 2 * i, 4);
-    const auto before = attend_in_bf16(problem, true);
+    const auto before = attend_in_16_bits(problem, true);
     for (int p = 91; p < 250; ++p) problem.store(p);
     problem.add_row(249, 4);
-    const auto after = attend_in_bf16(problem, true);
+    const auto after = attend_in_16_bits(problem, true);
     for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(same_bits(after[i], before[i])) << k->isa << " row " << i;
   }
 }
 
-TEST(AttentionInBf16, SeesOnlyValidTokensOfPresentBlocks) {
+TEST(AttentionFromInt16, SeesOnlyValidTokensOfPresentBlocks) {
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f16, DType::f16, 64, 64, 5, 14);
-    problem.bf16 = true;
+    problem.int16 = true;
     for (int p = 0; p < 290; ++p) {
       if (p % 7 < 3 || (p > 70 && p < 90)) problem.store(p);  // whole pairs, halves of pairs, an empty tile, ...
     }
@@ -149,10 +152,10 @@ TEST(AttentionInBf16, SeesOnlyValidTokensOfPresentBlocks) {
   }
 }
 
-TEST(AttentionInBf16, ASinkTakesTheWholeWeightOrNone) {
+TEST(AttentionFromInt16, ASinkTakesTheWholeWeightOrNone) {
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f32, DType::f32, 16, 16, 1, 14);
-    problem.bf16 = true;
+    problem.int16 = true;
     problem.store_all(3);
     problem.add_row(2), problem.add_row(2);
     problem.sinks = {1000.0f, -1000.0f};
@@ -163,7 +166,7 @@ TEST(AttentionInBf16, ASinkTakesTheWholeWeightOrNone) {
   }
 }
 
-TEST(AttentionInBf16, HugeScoresNeitherOverflowNorLoseTheWinner) {
+TEST(AttentionFromInt16, HugeScoresNeitherOverflowNorLoseTheWinner) {
   for (const Kernels* k : usable_kernels()) {
     for (const int n_rows : {1, 14}) {
       Problem problem(*k, DType::f32, DType::f32, 1, 2, 3, 16);
@@ -175,18 +178,93 @@ TEST(AttentionInBf16, HugeScoresNeitherOverflowNorLoseTheWinner) {
       }
       for (int i = 0; i < n_rows; ++i) problem.add_row(149);
       for (auto& q : problem.queries) q = {256.0f};
-      EXPECT_EQ(attend_in_bf16(problem, true).back(), (std::vector<float>{149, 1})) << k->isa;
+      EXPECT_EQ(attend_in_16_bits(problem, true).back(), (std::vector<float>{149, 1})) << k->isa;
       for (auto& q : problem.queries) q = {-256.0f};
-      EXPECT_EQ(attend_in_bf16(problem, true).back(), (std::vector<float>{0, 1})) << k->isa;
+      EXPECT_EQ(attend_in_16_bits(problem, true).back(), (std::vector<float>{0, 1})) << k->isa;
     }
   }
 }
 
-TEST(AttentionInBf16, TilesWithoutVisibleTokensAreNotRead) {
+// All codes are the largest one, so the sums are the largest ones.
+TEST(AttentionFromInt16, SumsDoNotOverflow) {
+  for (const Kernels* k : usable_kernels()) {
+    for (const int dim : {1, 2, 3, 64, 80, 128, 255, 576}) {
+      Problem problem(*k, DType::f32, DType::f32, dim, 16, 1, 31);
+      problem.scale = 1.0f / static_cast<float>(dim);
+      for (int p = 0; p < 40; ++p)
+        problem.keys[static_cast<size_t>(p)].assign(static_cast<size_t>(dim), (p % 2 == 0 ? 0.7f : -1.3f));
+      problem.store_all(40);
+      for (int i = 0; i < 15; ++i) {
+        problem.add_row(39 - i);
+        problem.queries.back().assign(static_cast<size_t>(dim), i % 3 == 0 ? -3.0f : 2.0f);
+      }
+      problem.int16 = true;
+      expect_matches_double(problem, std::to_string(dim) + " elements");
+    }
+  }
+}
+
+TEST(AttentionFromInt16, CodesAreInUnitsOfTheLargestElement) {
+  for (const Kernels* k : usable_kernels()) {
+    for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+      for (const int dim : {7, 8, 9, 10, 11, 64}) {
+        for (const int place : {0, 1, dim / 2, dim - 2, dim - 1}) {
+          Problem problem(*k, type, DType::f32, dim, 16, 2, 32);
+          for (size_t p = 0; p < problem.keys.size(); ++p)
+            problem.keys[p][static_cast<size_t>(place)] *= p % 3 == 0 ? 100.0f : -40.0f;
+          problem.store_all(100);
+          for (int i = 0; i < 14; ++i) problem.add_row(99 - i);
+          for (auto& q : problem.queries) q[static_cast<size_t>(place)] *= 0.02f;
+          problem.int16 = true;
+          expect_matches_double(problem, std::string(info(type).name) + " element " + std::to_string(place));
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionFromInt16, VectorsOfZerosHaveScoresOfZero) {
+  for (const Kernels* k : usable_kernels()) {
+    for (const float value : {0.0f, 1e-38f, 1e-33f}) {
+      Problem problem(*k, DType::f32, DType::f32, 16, 16, 1, 33);
+      for (int p = 0; p < 8; ++p) problem.keys[static_cast<size_t>(p)].assign(16, value);
+      problem.store_all(40);
+      for (int i = 0; i < 14; ++i) problem.add_row(39);
+      problem.queries[0].assign(16, value);
+      problem.queries[13].assign(16, value);
+      problem.int16 = true;
+      expect_matches_double(problem, "small values");
+      problem.scale = 0;
+      expect_matches_double(problem, "a scale of 0");
+    }
+  }
+}
+
+TEST(AttentionFromInt16, ValuesThatAreNotFiniteMakeTheOutputNaN) {
+  const auto is_nan = [](const std::vector<float>& row) {
+    return std::ranges::all_of(row, [](float x) { return x != x; });
+  };
+  for (const Kernels* k : usable_kernels()) {
+    for (const float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      for (const DType type : {DType::f32, DType::f16}) {
+        Problem problem(*k, type, DType::f32, 16, 16, 1, 34);
+        problem.keys[20][5] = value;
+        problem.store_all(40);
+        for (int i = 0; i < 14; ++i) problem.add_row(i == 3 ? 39 : 19);
+        problem.queries[7][3] = value;
+        const auto out = attend_in_16_bits(problem, true);
+        for (size_t i = 0; i < out.size(); ++i)
+          EXPECT_EQ(is_nan(out[i]), i == 3 || i == 7) << k->isa << " " << value << " row " << i;
+      }
+    }
+  }
+}
+
+TEST(AttentionFromInt16, TilesWithoutVisibleTokensAreNotRead) {
   // A tile of K and 16 rows of V take one page each, so reading past the first 16 tokens would fault.
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f16, DType::f16, 128, 128, 1, 26);
-    problem.bf16 = true;
+    problem.int16 = true;
     problem.blocks[0] = 0;
     problem.store_all(16);
     for (int i = 0; i < 20; ++i) problem.add_row(63);
@@ -202,14 +280,14 @@ TEST(AttentionInBf16, TilesWithoutVisibleTokensAreNotRead) {
   }
 }
 
-TEST(AttentionInBf16, VectorSetsGiveTheSameBits) {
+TEST(AttentionFromInt16, VectorSetsGiveTheSameBits) {
   const auto sets = vector_kernels();
   if (sets.empty()) GTEST_SKIP() << "fewer than two vector instruction sets are usable here";
   for (const DType type : kCacheTypes) {
     const auto attend = [&](const Kernels& kernels, auto apply) {
       Problem problem = mixed_problem(kernels, type, type, 96);
       apply(problem);
-      return attend_in_bf16(problem, true);
+      return attend_in_16_bits(problem, true);
     };
     const std::initializer_list<void (*)(Problem&)> rules = {
         [](Problem&) {}, [](Problem& p) { p.window = 65; }, [](Problem& p) { p.soft_cap = 0.5f; },

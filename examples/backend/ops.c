@@ -227,7 +227,7 @@ static const operation kOperations[] = {
     {"rope", {"halves", "inverse"}, supports_rope, NULL, run_rope},
     {"kv_store", {"v"}, supports_kv_store, NULL, run_kv_store},
     {"paged_attention",
-     {"scale", "causal", "window", "soft_cap", "max_alibi", "latent_v", "bf16"},
+     {"scale", "causal", "window", "soft_cap", "max_alibi", "latent_v", "int16"},
      supports_attention,
      attention_work,
      run_attention},

@@ -347,8 +347,7 @@ size_t attention_scratch_bytes(int k_dim, int v_dim) {
 void attention(const AttentionTask& task, int k_dtype, int v_dtype, void* scratch) {
   auto* attend_with = task.int16 ? attend<CodeKeys, FloatValues<true>> : attend<FloatKeys, FloatValues<false>>;
 #if defined(TESSERA_ISA_avx512)
-  // Measured: for up to two groups packing takes longer than it saves.
-  if (task.int16 && task.has_bf16_dot && task.n_rows > 2 * kMaxTileRows) attend_with = attend<CodeKeys, PairValues>;
+  if (task.int16 && task.has_bf16_dot) attend_with = attend<CodeKeys, PairValues>;
 #endif
   attend_with(task, k_dtype, v_dtype, static_cast<char*>(scratch));
 }

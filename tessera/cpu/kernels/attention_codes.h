@@ -152,6 +152,29 @@ void all_score_codes(const int32_t* q, int q_stride, const int32_t* codes, const
       tokens, [&]<int C>(const int* tiles) { score_codes<R, C>(q, q_stride, codes, units, tiles, n_pairs, s); });
 }
 
+/// Scores of R encoded queries with the tokens of a stored block, whose codes stay in registers. The fast form for up
+/// to one register tile of rows.
+template <class Row, int R>
+void score_stored(const int32_t* q, int q_stride, const char* block, ptrdiff_t ahead, uint64_t tokens, int dim,
+                  float limit, float* s) {
+  for (int t = 0; t < kTilesPerBlock; ++t) {
+    if (tile_mask(tokens, t) == 0) continue;
+    const char* const tile = block + static_cast<size_t>(t) * tile_bytes<Row>(dim);
+    prefetch<Row>(tile + ahead, tile_bytes<Row>(dim));
+    const Encoder encoder(largest_magnitudes<Row>(tile, dim), limit);
+    I32x16 acc[R];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) acc[r] = I32x16::zero();
+    for_each_pair<Row>(tile, dim, [&](int pair, F32x16 first, F32x16 second) {
+      const I32x16 keys = low_halves(encoder.code(first), encoder.code(second));
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) acc[r] = add_pairs(acc[r], I32x16::broadcast(q[r * q_stride + pair]), keys);
+    });
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) mul(to_f32(acc[r]), encoder.unit).store(s + r * kBlockTokens + t * kTileTokens);
+  }
+}
+
 using ScoreCodes = void (*)(const int32_t* q, int q_stride, const int32_t* codes, const float* units, uint64_t tokens,
                             int n_pairs, float* s);
 struct CodeKernels {
@@ -163,33 +186,44 @@ constexpr CodeKernels make_codes(RowCounts<R...>) {
 }
 inline constexpr CodeKernels kCodeKernels = make_codes(TileRows{});
 
-using EncodeKeys = void (*)(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, float limit, int32_t* codes,
-                            float* units);
-struct EncodeEntry {
+struct StoredKeyKernels {
+  void (*encode)(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, float limit, int32_t* codes,
+                 float* units);
+  void (*scores[kMaxTileRows])(const int32_t* q, int q_stride, const char* block, ptrdiff_t ahead, uint64_t tokens,
+                               int dim, float limit, float* s);
+};
+template <class Row, int... R>
+constexpr StoredKeyKernels make_stored_keys(RowCounts<R...>) {
+  return {encode_keys<Row>, {score_stored<Row, R>...}};
+}
+template <class Row>
+constexpr StoredKeyKernels kStoredKeys = make_stored_keys<Row>(TileRows{});
+struct StoredKeyEntry {
   template <class Row>
-  static constexpr EncodeKeys of() {
-    return encode_keys<Row>;
+  static constexpr const StoredKeyKernels* of() {
+    return &kStoredKeys<Row>;
   }
 };
-constexpr auto kEncodeKeys = make_row_table<EncodeEntry>();
+constexpr auto kStoredKeyKernels = make_row_table<StoredKeyEntry>();
 
-/// The interface of FloatKeys (attention.cpp). Every block is encoded once for all rows.
+/// The interface of FloatKeys (attention.cpp). A block is encoded once for all rows.
 class CodeKeys {
  public:
   static constexpr bool kCodes = true;
   static size_t scratch_bytes(int k_dim) { return Scratch(k_dim).end; }
 
-  CodeKeys(const AttentionTask& task, int k_dtype, int /*n_groups*/, char* scratch)
+  CodeKeys(const AttentionTask& task, int k_dtype, int n_groups, char* scratch)
       : dim_(task.k_dim),
         n_pairs_((task.k_dim + 1) / 2),
         limit_(largest_code(task.k_dim)),
-        encode_(kEncodeKeys.of_dtype[k_dtype]),
+        stays_stored_(n_groups == 1),
+        kernels_(kStoredKeyKernels.of_dtype[k_dtype]),
         copy_(task.v_base == nullptr ? kKeyKernels.of_dtype[k_dtype] : nullptr) {
     const Scratch at(dim_);
     queries_ = reinterpret_cast<int32_t*>(scratch + at.queries);
     codes_ = reinterpret_cast<int32_t*>(scratch + at.codes);
     floats_ = reinterpret_cast<float*>(scratch + at.floats);
-    if (copy_ != nullptr) encode_ = encode_keys<RowF32>;
+    if (copy_ != nullptr) kernels_ = &kStoredKeys<RowF32>;
     for (int i = 0; i < task.n_rows; ++i) {
       const float unit = encode_query(task.q + task.q_offsets[i], dim_, limit_, queries_ + i * n_pairs_);
       // A unit of 0 times the score -inf of a masked key would be a NaN.
@@ -199,13 +233,18 @@ class CodeKeys {
   }
 
   void read_block(const StoredBlock& block, uint64_t tokens) {
-    if (copy_ == nullptr) return encode_(block.k, block.k_ahead, tokens, dim_, limit_, codes_, key_units_);
-    copy_->convert(block.k, block.k_ahead, tokens, dim_, floats_);
-    encode_(reinterpret_cast<const char*>(floats_), 0, tokens, dim_, limit_, codes_, key_units_);
+    keys_ = block.k;
+    ahead_ = block.k_ahead;
+    if (copy_ != nullptr) {
+      copy_->convert(block.k, block.k_ahead, tokens, dim_, floats_);
+      keys_ = reinterpret_cast<const char*>(floats_);
+    }
+    if (!stays_stored_) kernels_->encode(keys_, ahead_, tokens, dim_, limit_, codes_, key_units_);
   }
   const float* floats() const { return floats_; }
 
   void scores(int first, int n, uint64_t tokens, float* s) const {
+    if (stays_stored_) return kernels_->scores[n - 1](queries_, n_pairs_, keys_, ahead_, tokens, dim_, limit_, s);
     kCodeKernels.scores[n - 1](queries_ + first * n_pairs_, n_pairs_, codes_, key_units_, tokens, n_pairs_, s);
   }
   /// The units of the scores of rows `first` on: their logarithms to base 2.
@@ -228,10 +267,13 @@ class CodeKeys {
 
   int dim_, n_pairs_;
   float limit_;
-  EncodeKeys encode_;
+  bool stays_stored_;  // the codes stay in registers
+  const StoredKeyKernels* kernels_;
   const KeyKernels* copy_;  // latent attention reads V from an f32 copy of K; else null
   int32_t *queries_, *codes_;
   float* floats_;
+  const char* keys_ = nullptr;
+  ptrdiff_t ahead_ = 0;
   float query_units_[kMaxAttentionRows];
   alignas(64) float key_units_[kBlockTokens];
 };

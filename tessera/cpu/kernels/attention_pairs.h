@@ -116,17 +116,89 @@ inline void accumulate_pairs(const uint32_t* block, uint32_t pairs, int dim, int
     for (int c = 0; c < C; ++c) sums[r][c].store(acc + r * dim + column + c * kLanes);
 }
 
+/// The pairs of tokens that contain any of `tokens`.
+inline uint32_t pairs_of(uint64_t tokens) {
+  constexpr uint64_t kEvenTokens = 0x5555555555555555;
+  return static_cast<uint32_t>(_pext_u64(tokens | tokens >> 1, kEvenTokens));
+}
+
 /// Like accumulate() of attention_tiles.h.
 template <int R>
 void accumulate_all_pairs(const uint32_t* block, uint64_t tokens, int dim, const uint32_t* p, const float* correction,
                           float* acc) {
-  constexpr uint64_t kEvenTokens = 0x5555555555555555;
-  const auto pairs = static_cast<uint32_t>(_pext_u64(tokens | tokens >> 1, kEvenTokens));
+  const uint32_t pairs = pairs_of(tokens);
   constexpr int kVectors = tile_vectors(R);
   int column = 0;
   for (; column + kVectors * kLanes <= dim; column += kVectors * kLanes)
     accumulate_pairs<R, kVectors>(block, pairs, dim, column, p, correction, acc);
   for (; column < dim; column += kLanes) accumulate_pairs<R, 1>(block, pairs, dim, column, p, correction, acc);
+}
+
+/// V rows 2 * pair and 2 * pair + 1 of a stored block, with zeros in place of a row that is not in `tokens`.
+template <class Row>
+struct StoredPair {
+  const char *first, *second;  // null: not present
+
+  StoredPair(const char* block, size_t row_bytes, uint64_t tokens, int pair) {
+    const char* const row = block + static_cast<size_t>(2 * pair) * row_bytes;
+    first = (tokens >> (2 * pair) & 1) != 0 ? row : nullptr;
+    second = (tokens >> (2 * pair) & 2) != 0 ? row + row_bytes : nullptr;
+  }
+  Bf16Pairs load(int e) const {
+    return Bf16Pairs::of_lanes(first != nullptr ? Row::load(first, e) : F32x16::zero(),
+                               second != nullptr ? Row::load(second, e) : F32x16::zero());
+  }
+};
+
+/// Like accumulate_pairs(), for V rows of a stored block.
+template <class Row, int R, int C>
+inline void accumulate_stored(const char* block, ptrdiff_t ahead, uint64_t tokens, uint32_t pairs, int dim, int column,
+                              const uint32_t* p, const float* correction, float* acc) {
+  // With whole blocks of the dtype from `origin` on, load() divides only constants.
+  constexpr bool kWholeBlocks = C * kLanes % Row::kBlock == 0;
+  const int origin = kWholeBlocks ? column : 0;
+  const size_t row_bytes = Row::bytes(dim);
+  const char* const values = block + Row::bytes(origin);
+  F32x16 sums[R][C];
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) {
+      const F32x16 earlier = F32x16::load(acc + r * dim + column + c * kLanes);
+      sums[r][c] = mul(earlier, F32x16::broadcast(correction[r]));
+    }
+  for (uint32_t rest = pairs; rest != 0; rest &= rest - 1) {
+    const int pair = __builtin_ctz(rest);
+    const StoredPair<Row> rows(values, row_bytes, tokens, pair);
+    const char* const next = values + static_cast<size_t>(2 * pair) * row_bytes + ahead;
+    prefetch<Row>(next, Row::bytes(Row::kBlock) * C * kLanes / Row::kBlock);
+    prefetch<Row>(next + row_bytes, Row::bytes(Row::kBlock) * C * kLanes / Row::kBlock);
+    Bf16Pairs v[C];
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) v[c] = rows.load((kWholeBlocks ? 0 : column) + c * kLanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      const Bf16Pairs weight = Bf16Pairs::broadcast(p[r * kPairsPerBlock + pair]);
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) sums[r][c] = add_dot(weight, v[c], sums[r][c]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) sums[r][c].store(acc + r * dim + column + c * kLanes);
+}
+
+template <class Row, int R>
+void accumulate_all_stored(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, const uint32_t* p,
+                           const float* correction, float* acc) {
+  const uint32_t pairs = pairs_of(tokens);
+  constexpr int kVectors = tile_vectors(R);
+  int column = 0;
+  for (; column + kVectors * kLanes <= dim; column += kVectors * kLanes)
+    accumulate_stored<Row, R, kVectors>(block, ahead, tokens, pairs, dim, column, p, correction, acc);
+  for (; column < dim; column += kLanes)
+    accumulate_stored<Row, R, 1>(block, ahead, tokens, pairs, dim, column, p, correction, acc);
 }
 
 using AccumulatePairs = void (*)(const uint32_t* block, uint64_t tokens, int dim, const uint32_t* p,
@@ -140,41 +212,59 @@ constexpr PairKernels make_pairs(RowCounts<R...>) {
 }
 inline constexpr PairKernels kPairKernels = make_pairs(TileRows{});
 
-using PackValues = void (*)(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, int padded_dim,
-                            uint32_t* out);
-struct PackEntry {
+struct StoredValueKernels {
+  void (*pack)(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, int padded_dim, uint32_t* out);
+  void (*accumulate[kMaxTileRows])(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, const uint32_t* p,
+                                   const float* correction, float* acc);
+};
+template <class Row, int... R>
+constexpr StoredValueKernels make_stored_values(RowCounts<R...>) {
+  return {pack_values<Row>, {accumulate_all_stored<Row, R>...}};
+}
+template <class Row>
+constexpr StoredValueKernels kStoredValues = make_stored_values<Row>(TileRows{});
+struct StoredValueEntry {
   template <class Row>
-  static constexpr PackValues of() {
-    return pack_values<Row>;
+  static constexpr const StoredValueKernels* of() {
+    return &kStoredValues<Row>;
   }
 };
-constexpr auto kPackValues = make_row_table<PackEntry>();
+constexpr auto kStoredValueKernels = make_row_table<StoredValueEntry>();
 
 // The values of a task ------------------------------------------------------------------
 
-/// The interface of FloatValues (attention.cpp). Every block is packed once for all rows.
+/// The interface of FloatValues (attention.cpp). A block is packed once for all rows, or for few rows in registers.
 class PairValues {
  public:
   using Weights = PairWeights;
   static size_t scratch_bytes(int v_dim) { return Scratch(padded(v_dim)).end; }
 
-  PairValues(const AttentionTask& task, int v_dtype, int /*n_groups*/, char* scratch)
+  PairValues(const AttentionTask& task, int v_dtype, int n_groups, char* scratch)
       : task_(task),
         v_dim_(padded(task.v_dim)),
         latent_(task.v_base == nullptr),
-        pack_(latent_ ? pack_values<RowF32> : kPackValues.of_dtype[v_dtype]) {
+        // Measured: for up to two groups it is faster to read the stored block and pack it in registers.
+        stays_stored_(n_groups <= 2 && (latent_ || v_dim_ == task.v_dim)),
+        kernels_(latent_ ? &kStoredValues<RowF32> : kStoredValueKernels.of_dtype[v_dtype]) {
     const Scratch at(v_dim_);
     pairs_ = reinterpret_cast<uint32_t*>(scratch);
     floats_ = reinterpret_cast<float*>(scratch + at.floats);
   }
 
   void read_block(const StoredBlock& block, uint64_t tokens, const float* keys) {
-    if (!latent_) return pack_(block.v, block.v_ahead, tokens, task_.v_dim, v_dim_, pairs_);
-    values_of_keys(keys, tokens, task_.k_dim, task_.v_dim, v_dim_, floats_);
-    pack_(reinterpret_cast<const char*>(floats_), 0, tokens, v_dim_, v_dim_, pairs_);
+    values_ = block.v;
+    ahead_ = block.v_ahead;
+    int dim = task_.v_dim;
+    if (latent_) {
+      values_of_keys(keys, tokens, task_.k_dim, task_.v_dim, v_dim_, floats_);
+      values_ = reinterpret_cast<const char*>(floats_);
+      dim = v_dim_;
+    }
+    if (!stays_stored_) kernels_->pack(values_, ahead_, tokens, dim, v_dim_, pairs_);
   }
 
   void accumulate(int n, uint64_t tokens, const Weights& weights, const float* correction, float* acc) const {
+    if (stays_stored_) return kernels_->accumulate[n - 1](values_, ahead_, tokens, v_dim_, weights.p, correction, acc);
     kPairKernels.accumulate[n - 1](pairs_, tokens, v_dim_, weights.p, correction, acc);
   }
 
@@ -193,9 +283,12 @@ class PairValues {
   const AttentionTask& task_;
   int v_dim_;    // padded
   bool latent_;  // V rows are a part of K
-  PackValues pack_;
+  bool stays_stored_;
+  const StoredValueKernels* kernels_;
   uint32_t* pairs_;
   float* floats_;
+  const char* values_ = nullptr;
+  ptrdiff_t ahead_ = 0;
 };
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -133,6 +133,24 @@ TEST(AttentionFromInt16, BitsDoNotDependOnTokensThatTheRowDoesNotSee) {
   }
 }
 
+// Few rows read V from the cache in pairs of tokens. The missing tokens are NaN.
+TEST(AttentionFromInt16, FewRowsDoNotReadMissingTokensBesideTheirs) {
+  for (const Kernels* k : usable_kernels()) {
+    Problem problem(*k, DType::f16, DType::f16, 64, 64, 2, 23);
+    for (int p = 0; p < 91; ++p)  // the last one has no second one
+      if (p != 40) problem.store(p);
+    for (int i = 0; i < 15; ++i) problem.add_row(90 - 2 * i, 4);
+    const auto all = attend_in_16_bits(problem, true);
+    for (int row = 0; row < 15; ++row) {
+      for (const int n_rows : {1, 9})
+        EXPECT_TRUE(same_bits(problem.attend(std::vector<int>(static_cast<size_t>(n_rows), row))[0],
+                              all[static_cast<size_t>(row)]))
+            << k->isa << " row " << row << " of " << n_rows;
+    }
+    expect_matches_double(problem, "a missing token");
+  }
+}
+
 TEST(AttentionFromInt16, SeesOnlyValidTokensOfPresentBlocks) {
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f16, DType::f16, 64, 64, 5, 14);

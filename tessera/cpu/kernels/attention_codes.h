@@ -16,19 +16,15 @@ inline float largest_code(int dim) {
   return static_cast<float>(root < 32767 ? root : 32767);
 }
 
-/// Encodes the vectors whose largest magnitudes are `largest`, one per lane. A vector with an infinity or a NaN has a
-/// unit of NaN.
+/// Encodes the vectors whose largest magnitudes are `largest`, one per lane. If that is infinite or a NaN, the product
+/// of the unit and of a sum of codes is a NaN. If it is too small for a finite inverse, all codes are 0. Both follow
+/// from the bits of infinities and of NaNs that arithmetic gives: their low halves are 0.
 struct Encoder {
   F32x16 inverse;  // codes per unit of value
   F32x16 unit;     // value of a code of 1
 
-  Encoder(F32x16 largest, float limit) {
-    // Below this value all codes are 0, since the inverse could overflow.
-    constexpr float kSmallest = 0x1p-100f;
-    const uint16_t is_large = at_least(largest, F32x16::broadcast(kSmallest));
-    inverse = select_mask(is_large, div(F32x16::broadcast(limit), largest), F32x16::zero());
-    unit = add(div(largest, F32x16::broadcast(limit)), sub(largest, largest));
-  }
+  Encoder(F32x16 largest, float limit)
+      : inverse(div(F32x16::broadcast(limit), largest)), unit(div(largest, F32x16::broadcast(limit))) {}
   /// The codes, rounded to the nearest, in the low halves of the lanes.
   I32x16 code(F32x16 x) const {
     constexpr float kIntegers = 0x1.8p23f;  // floats from here on are integers, the last bits of which are the code

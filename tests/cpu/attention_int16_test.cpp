@@ -137,7 +137,11 @@ TEST(AttentionFromInt16, BitsDoNotDependOnTokensThatTheRowDoesNotSee) {
 TEST(AttentionFromInt16, FewRowsDoNotReadMissingTokensBesideTheirs) {
   for (const Kernels* k : usable_kernels()) {
     Problem problem(*k, DType::f16, DType::f16, 64, 64, 2, 23);
-    for (int p = 0; p < 91; ++p)  // the last one has no second one
+    for (const int missing : {40, 91}) {  // the first one of a pair, and the second one
+      problem.values[static_cast<size_t>(missing)].assign(64, std::numeric_limits<float>::quiet_NaN());
+      problem.write(missing);
+    }
+    for (int p = 0; p < 91; ++p)
       if (p != 40) problem.store(p);
     for (int i = 0; i < 15; ++i) problem.add_row(90 - 2 * i, 4);
     const auto all = attend_in_16_bits(problem, true);

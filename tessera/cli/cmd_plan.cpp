@@ -59,7 +59,7 @@ class PlanCommand final : public Command {
     TESSERA_ASSIGN(const Fitted plan, plan_of(model, asked, process));
     if (!plan.choice.empty() && !process.quiet) log(with_flag_names(plan.choice));
     n_offloaded_ = model.engine->placement().n_offloaded();
-    attention_ = attention_precision(model.engine->model().info(), model.engine->files(), plan.session);
+    if (json_) attention_ = attention_precision(model.engine->model().info(), model.engine->files(), plan.session);
     expert_cache_ = model.engine->placement_options().expert_cache;
     if (args_.context.log_schedule) {
       TESSERA_ASSIGN(const auto session, Session::plan_session(*model.engine, plan.session));

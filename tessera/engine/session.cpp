@@ -85,7 +85,10 @@ Result<> Session::plan_memory(const Engine& engine) {
 }
 
 Result<MemoryReport> Session::plan(const Engine& engine, const SessionOptions& options) {
-  TESSERA_ASSIGN(const auto session, prepare(engine, options));
+  SessionOptions planned = options;
+  // The choice would read weights, and memory does not depend on it.
+  if (planned.attention == AttentionPrecision::automatic) planned.attention = AttentionPrecision::float32;
+  TESSERA_ASSIGN(const auto session, prepare(engine, planned));
   TESSERA_ASSIGN(const std::vector<Graph> graphs, session->graphs_->largest_graphs());
   TESSERA_ASSIGN(const std::vector<ComputeBytes> compute, session->executor().measure(graphs));
   const auto rows = checked_mul<uint64_t>(static_cast<uint64_t>(session->options_.n_outputs),

@@ -1,6 +1,7 @@
 // Benchmarks matrix multiplication on one thread, per weight dtype and instruction set, as a share of the peaks
 // measured in the same run:
 //   prefill/...  GMAC/s of a 2048 x 2048 weight with T tokens, relative to the int8 or f32 multiply-add peak
+//   int16/T510/..., int16/T1/...  the same in 16-bit integers, relative to their peak
 //   group32/T510/..., group64/..., group128/...  the same with activations that share a scale in groups of 32, 64 or
 //                128 columns, instead of the format's default
 //   decode/...   GB/s of one token through 96 MB of weights, relative to the streaming read peak
@@ -64,8 +65,8 @@ struct Problem {
   Buffer rows, panels, activations, out;
 
   /// max_group 0: the format's default.
-  Problem(const cpu::Kernels& kernels, DType dtype, int64_t n_rows, int64_t n_tokens, int64_t max_group = 0)
-      : format(kernels.panel_formats[static_cast<int>(dtype)]),
+  Problem(const cpu::PanelFormat* format, DType dtype, int64_t n_rows, int64_t n_tokens, int64_t max_group = 0)
+      : format(format),
         n_rows(n_rows),
         x_shape{.k = kColumns, .n_tokens = n_tokens, .max_group = max_group == 0 ? format->default_group : max_group} {
     Rng rng(1);
@@ -105,8 +106,11 @@ void report(benchmark::State& state, const char* unit, double work, double secon
   state.counters["share_%"] = 100 * (work / seconds) / (peak_work / peak_seconds);
 }
 
-void prefill(benchmark::State& state, const cpu::Kernels* kernels, DType dtype, int64_t n_tokens, int64_t max_group) {
-  Problem problem(*kernels, dtype, 2048, n_tokens, max_group);
+using Peak = int64_t (*)(int64_t n);
+
+void prefill(benchmark::State& state, const cpu::PanelFormat* format, Peak peak, DType dtype, int64_t n_tokens,
+             int64_t max_group) {
+  Problem problem(format, dtype, 2048, n_tokens, max_group);
   double seconds = 0, peak_seconds = 0;
   int64_t macs = 0, peak_macs = 0;
   // Rows between two measurements of the peak, which varies with the load of other processes: about a millisecond.
@@ -117,7 +121,7 @@ void prefill(benchmark::State& state, const cpu::Kernels* kernels, DType dtype, 
       once += seconds_of([&] { problem.multiply(first, slice); });
       peak_seconds += seconds_of([&] {
         const int64_t rounds = std::max<int64_t>(150 * n_tokens, 20'000);
-        peak_macs += is_float(dtype) ? kernels->peak_f32(4 * rounds) : kernels->peak_int8(rounds);
+        peak_macs += peak(rounds);
       });
     }
     state.SetIterationTime(once);
@@ -127,10 +131,9 @@ void prefill(benchmark::State& state, const cpu::Kernels* kernels, DType dtype, 
   report(state, "GMAC/s", static_cast<double>(macs), seconds, static_cast<double>(peak_macs), peak_seconds);
 }
 
-void decode(benchmark::State& state, const cpu::Kernels* kernels, DType dtype) {
-  const cpu::PanelFormat& format = *kernels->panel_formats[static_cast<int>(dtype)];
-  const int64_t n_panels = (96 << 20) / static_cast<int64_t>(format.panel_bytes(kColumns)) / 16 * 16;
-  Problem problem(*kernels, dtype, n_panels * 16, 1);
+void decode(benchmark::State& state, const cpu::Kernels* kernels, const cpu::PanelFormat* format, DType dtype) {
+  const int64_t n_panels = (96 << 20) / static_cast<int64_t>(format->panel_bytes(kColumns)) / 16 * 16;
+  Problem problem(format, dtype, n_panels * 16, 1);
   double seconds = 0, peak_seconds = 0;
   size_t bytes = 0, peak_bytes = 0;
   for ([[maybe_unused]] auto _ : state) {
@@ -144,9 +147,9 @@ void decode(benchmark::State& state, const cpu::Kernels* kernels, DType dtype) {
   report(state, "GB/s", static_cast<double>(bytes), seconds, static_cast<double>(peak_bytes), peak_seconds);
 }
 
-void pack(benchmark::State& state, const cpu::Kernels* kernels, DType dtype) {
+void pack(benchmark::State& state, const cpu::Kernels* kernels, const cpu::PanelFormat* of_dtype, DType dtype) {
   constexpr int64_t kPanels = 256;
-  Problem problem(*kernels, dtype, 16, 1);
+  Problem problem(of_dtype, dtype, 16, 1);
   const cpu::PanelFormat& format = *problem.format;
   const size_t source_bytes = kPanels * 16 * problem.file_row_bytes;
   const Buffer source = allocate(source_bytes), panels = allocate(kPanels * format.panel_bytes(kColumns));
@@ -168,9 +171,9 @@ void pack(benchmark::State& state, const cpu::Kernels* kernels, DType dtype) {
 }
 
 /// Measures quantizing and packing of 512 tokens in 10^9 values per second. The peak is the rate of reading the floats.
-void activations(benchmark::State& state, const cpu::Kernels* kernels, DType dtype) {
+void activations(benchmark::State& state, const cpu::Kernels* kernels, const cpu::PanelFormat* format, DType dtype) {
   constexpr int64_t kTokens = 512;
-  Problem problem(*kernels, dtype, 16, kTokens);
+  Problem problem(format, dtype, 16, kTokens);
   const std::vector<float> x(kColumns * kTokens, 0.5f);
   double seconds = 0, peak_seconds = 0;
   size_t bytes = 0, peak_bytes = 0;
@@ -193,24 +196,35 @@ const bool kRegistered = [] {
     const cpu::Kernels* kernels = *cpu::select_kernels(isa);
     for (const DTypeInfo& type : all_dtypes()) {
       const DType dtype = type.dtype;
-      if (kernels->panel_formats[static_cast<int>(dtype)] == nullptr) continue;
+      const cpu::PanelFormat* const own = kernels->panel_formats[static_cast<int>(dtype)];
+      const cpu::PanelFormat* const in_int16 = kernels->int16_panel_formats[static_cast<int>(dtype)];
+      if (own == nullptr) continue;
+      const Peak peak = is_float(dtype) ? kernels->peak_f32 : kernels->peak_int8;
       const auto add = [&](const std::string& what, auto run) {
         benchmark::RegisterBenchmark(fmt::format("{}/{}/{}", what, info(dtype).name, isa).c_str(), run)
             ->UseManualTime()
             ->Unit(benchmark::kMillisecond)
             ->MinTime(0.1);
       };
-      for (const int64_t n_tokens : {510, 64, 12, 6, 2, 1})
+      for (const int64_t n_tokens : {510, 64, 12, 6, 2, 1}) {
         add(fmt::format("prefill/T{}", n_tokens),
-            [=](benchmark::State& state) { prefill(state, kernels, dtype, n_tokens, 0); });
+            [=](benchmark::State& state) { prefill(state, own, peak, dtype, n_tokens, 0); });
+        if (in_int16 != nullptr)
+          add(fmt::format("int16/T{}", n_tokens),
+              [=](benchmark::State& state) { prefill(state, in_int16, kernels->peak_int16, dtype, n_tokens, 0); });
+      }
       for (const int64_t group : {128, 64, 32})
         for (const int64_t n_tokens : {510, 1})
           if (!is_float(dtype))
             add(fmt::format("group{}/T{}", group, n_tokens),
-                [=](benchmark::State& state) { prefill(state, kernels, dtype, n_tokens, group); });
-      add("decode", [=](benchmark::State& state) { decode(state, kernels, dtype); });
-      add("pack", [=](benchmark::State& state) { pack(state, kernels, dtype); });
-      add("activations", [=](benchmark::State& state) { activations(state, kernels, dtype); });
+                [=](benchmark::State& state) { prefill(state, own, peak, dtype, n_tokens, group); });
+      add("decode", [=](benchmark::State& state) { decode(state, kernels, own, dtype); });
+      add("pack", [=](benchmark::State& state) { pack(state, kernels, own, dtype); });
+      add("activations", [=](benchmark::State& state) { activations(state, kernels, own, dtype); });
+      if (in_int16 != nullptr) {
+        add("decode_int16", [=](benchmark::State& state) { decode(state, kernels, in_int16, dtype); });
+        add("activations_int16", [=](benchmark::State& state) { activations(state, kernels, in_int16, dtype); });
+      }
     }
   }
   return true;

@@ -10,6 +10,23 @@
 
 namespace tessera {
 
+std::string_view to_string(Arithmetic arithmetic) {
+  constexpr std::string_view kNames[] = {"f32", "int16", "int8"};
+  return kNames[to_size(arithmetic)];
+}
+
+double DevicePeaks::gmacs(Arithmetic arithmetic) const {
+  const double rates[] = {f32_gmacs, int16_gmacs, int8_gmacs};
+  return rates[to_size(arithmetic)];
+}
+
+Arithmetic product_arithmetic(DType weights, ActivationPrecision activations) {
+  if (info(weights).is_blocked())
+    return activations == ActivationPrecision::float32 ? Arithmetic::f32 : Arithmetic::int8;
+  const bool is_half = weights == DType::f16 || weights == DType::bf16;
+  return is_half && activations == ActivationPrecision::int16 ? Arithmetic::int16 : Arithmetic::f32;
+}
+
 Result<std::vector<NodeTime>> Backend::run_timed(GraphPlan&, const CancelToken*) {
   return fail(ErrorCode::unsupported, "{} does not tell the times of nodes", device().name());
 }

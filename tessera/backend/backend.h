@@ -26,12 +26,18 @@ struct DeviceMemory {
   uint64_t free_bytes = 0;
 };
 
+/// The operands of multiply-adds.
+enum class Arithmetic : uint8_t { f32, int16, int8 };
+std::string_view to_string(Arithmetic arithmetic);
+
 /// Peak rates of a device, measured on request in short loops: upper bounds for comparing speeds.
 struct DevicePeaks {
   double int8_gmacs = 0;  // 10^9 multiply-adds per second
   double f32_gmacs = 0;
-  double bf16_gmacs = 0;  // products of bf16 summed in f32; 0 if the device has no instruction for them
-  double read_gbps = 0;   // 10^9 bytes per second, streaming
+  double int16_gmacs = 0;  // operands of 16 bits: integers on a CPU, floats on a GPU; 0: not measured
+  double read_gbps = 0;    // 10^9 bytes per second, streaming
+
+  double gmacs(Arithmetic arithmetic) const;
 };
 
 /// The time at which a node ran, in microseconds from the start of the run.
@@ -78,15 +84,19 @@ class Backend {
   virtual std::string_view warning() const { return {}; }
 };
 
-/// Precision of activations in products with quantized weights: floats, or int8 in groups of at most 32, 64 or 128
-/// columns that share a scale. Float weights are always multiplied by float activations.
+/// Precision of activations in products with weights.
 enum class ActivationPrecision : uint8_t {
-  automatic,
+  automatic,  // the device's choice
   float32,
+  // Products with quantized weights: int8 in groups of at most 32, 64 or 128 columns that share a scale.
   int8_32,
   int8_64,
-  int8_128
-};  // automatic: the device's choice
+  int8_128,
+  int16  // products with F16 and BF16 weights: weights and activations as 16-bit integers; others as in automatic
+};
+
+/// The operands of a product with weights of this type on the CPU.
+Arithmetic product_arithmetic(DType weights, ActivationPrecision activations);
 
 struct BackendOptions {
   ThreadPoolOptions threads{};

@@ -26,10 +26,10 @@ struct Bound {
 };
 
 Bound bound(const observe::BenchOpRow& row, const DevicePeaks& peaks) {
-  const double compute = row.macs * 1e-9 / (row.is_int8 ? peaks.int8_gmacs : peaks.f32_gmacs);
+  const double compute = row.macs * 1e-9 / peaks.gmacs(row.arithmetic);
   const double read = row.bytes * 1e-9 / peaks.read_gbps;
   if (read >= compute) return {"read", read};
-  return {row.is_int8 ? "int8" : "f32", compute};
+  return {to_string(row.arithmetic), compute};
 }
 
 std::vector<double> tokens_per_second(const BenchRow& row) {
@@ -89,7 +89,7 @@ Json to_json(const BenchRow& row, const BenchMachine& machine) {
             {"expert_read_bytes", row.experts ? Json(row.experts->n_read_bytes / row.seconds.size()) : Json()},
             {"peak_int8_gmacs", peaks.int8_gmacs},
             {"peak_f32_gmacs", peaks.f32_gmacs},
-            {"peak_bf16_gmacs", peaks.bf16_gmacs},
+            {"peak_int16_gmacs", peaks.int16_gmacs},
             {"peak_read_gbps", peaks.read_gbps},
             {"samples_ns", samples_ns},
             {"samples_ts", rates}};
@@ -118,7 +118,7 @@ Json to_json(const observe::BenchOpRow& row, const BenchMachine& machine) {
           {"peak_share", bound(row, peaks).seconds / time.median},
           {"peak_int8_gmacs", peaks.int8_gmacs},
           {"peak_f32_gmacs", peaks.f32_gmacs},
-          {"peak_bf16_gmacs", peaks.bf16_gmacs},
+          {"peak_int16_gmacs", peaks.int16_gmacs},
           {"peak_read_gbps", peaks.read_gbps},
           {"samples_us", samples_us}};
 }
@@ -163,9 +163,9 @@ std::string md_line(const observe::BenchOpRow& row, const DevicePeaks& peaks) {
 std::string md_peaks(const BenchMachine& machine) {
   std::string text = fmt::format("{}, {}\n", machine.device->description(), machine.isa);
   for (const auto& [n_threads, peaks] : machine.peaks) {
-    const std::string bf16 = peaks.bf16_gmacs > 0 ? fmt::format("bf16 {:.1f} GMAC/s, ", peaks.bf16_gmacs) : "";
+    const std::string int16 = peaks.int16_gmacs > 0 ? fmt::format("int16 {:.1f} GMAC/s, ", peaks.int16_gmacs) : "";
     text += fmt::format("peaks with {}: int8 {:.1f} GMAC/s, f32 {:.1f} GMAC/s, {}read {:.1f} GB/s\n",
-                        counted(n_threads, "thread"), peaks.int8_gmacs, peaks.f32_gmacs, bf16, peaks.read_gbps);
+                        counted(n_threads, "thread"), peaks.int8_gmacs, peaks.f32_gmacs, int16, peaks.read_gbps);
   }
   return text + "\n";
 }

@@ -359,7 +359,7 @@ class BenchCommand final : public Command {
       row.macs += macs;
       row.bytes += bytes;
       row.bound_seconds += end <= row.n_depth + row.n_prompt
-                               ? macs * 1e-9 / (cost.is_mostly_int8() ? peaks.int8_gmacs : peaks.f32_gmacs)
+                               ? macs * 1e-9 / peaks.gmacs(cost.arithmetic(context_.session.activations))
                                : bytes * 1e-9 / peaks.read_gbps;
       return {};
     };

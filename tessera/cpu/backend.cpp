@@ -404,8 +404,7 @@ Result<DevicePeaks> CpuDevice::measure_peaks(const BackendOptions& options) cons
   DevicePeaks peaks;
   peaks.int8_gmacs = best_rate(*threads, [&](ThreadContext&) { return kernels_.peak_int8(kLoops); });
   peaks.f32_gmacs = best_rate(*threads, [&](ThreadContext&) { return kernels_.peak_f32(kLoops); });
-  if (cpu_features().avx512_bf16)
-    peaks.bf16_gmacs = best_rate(*threads, [&](ThreadContext&) { return kernels_.peak_bf16(kLoops); });
+  peaks.int16_gmacs = best_rate(*threads, [&](ThreadContext&) { return kernels_.peak_int16(kLoops); });
   peaks.read_gbps = best_rate(*threads, [&](ThreadContext& thread) {
     return kernels_.peak_read(memory.data() + to_size(thread.index) * bytes, bytes);
   });

@@ -78,8 +78,8 @@ Result<DevicePeaks> measure_peaks(const Context& context) {
   const double loops = static_cast<double>(n_threads * n_loops);
   DevicePeaks peaks;
   peaks.f32_gmacs = loops * kF32Macs / f32_seconds * 1e-9;
-  peaks.bf16_gmacs = loops * kHalfMacs / half_seconds * 1e-9;
-  peaks.int8_gmacs = peaks.bf16_gmacs;  // quantized weights are multiplied as f16, which is as fast as bf16
+  peaks.int16_gmacs = loops * kHalfMacs / half_seconds * 1e-9;
+  peaks.int8_gmacs = peaks.int16_gmacs;  // quantized weights are multiplied as f16, which is as fast as bf16
   peaks.read_gbps = static_cast<double>(read_bytes) / read_seconds * 1e-9;
   return peaks;
 }

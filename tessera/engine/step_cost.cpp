@@ -12,7 +12,7 @@ ProductCost product_cost(const Graph& graph, NodeId id) {
   return {.macs = static_cast<double>(cost(graph, id).macs),
           .weight_bytes = static_cast<double>(has_experts ? to_size(used_expert_bytes(graph, node))
                                                           : span_bytes(weights.dtype, weights.layout)),
-          .is_quantized = info(weights.dtype).is_blocked()};
+          .type = weights.dtype};
 }
 
 AttentionCost attention_cost(const Graph& graph, const Node& node) {
@@ -28,13 +28,19 @@ AttentionCost attention_cost(const Graph& graph, const Node& node) {
   return cost;
 }
 
+Arithmetic StepCost::arithmetic(ActivationPrecision activations) const {
+  if (2 * int8_macs > macs) return product_arithmetic(DType::q8_0, activations);
+  return product_arithmetic(2 * half_macs > macs ? DType::f16 : DType::f32, activations);
+}
+
 StepCost step_cost(const Graph& graph) {
   StepCost total;
   for (NodeId id = 0; id < graph.size(); ++id) {
     if (graph[id].op == Op::mul_mat || graph[id].op == Op::mul_mat_experts) {
       const ProductCost product = product_cost(graph, id);
       total.macs += product.macs;
-      if (product.is_quantized) total.int8_macs += product.macs;
+      if (info(product.type).is_blocked()) total.int8_macs += product.macs;
+      if (product.type == DType::f16 || product.type == DType::bf16) total.half_macs += product.macs;
       total.weight_bytes += product.weight_bytes;
     }
     if (graph[id].op != Op::paged_attention) continue;

@@ -21,6 +21,8 @@
 namespace tessera::isa::TESSERA_ISA_NAMESPACE {
 /// exp2_nonpositive() is 0 below this value, and a normal number above it.
 inline constexpr float kLowestExp2 = -125.0f;
+template <int... kLane>
+struct LaneList {};
 }  // namespace tessera::isa::TESSERA_ISA_NAMESPACE
 
 #if defined(TESSERA_ISA_avx512)
@@ -34,8 +36,6 @@ inline constexpr float kLowestExp2 = -125.0f;
 namespace tessera::isa::TESSERA_ISA_NAMESPACE {
 
 inline constexpr int kLanes = 16;
-template <int... kLane>
-struct LaneList {};
 
 /// e^x = 2^n (1 + r + p r^2): Cody-Waite reduction to |r| <= ln(2)/2, then the minimax polynomial of Cephes' expf
 /// (Moshier 1984).
@@ -95,6 +95,7 @@ inline F32x16 tanh(F32x16 x) {
   return div(u, add(u, two));
 }
 
+#if !defined(TESSERA_ISA_avx2)  // GCC moves lane by lane where a vector has two halves
 /// Exchanges the off-diagonal blocks of a and b: the lanes of a with bit kDistance and the lanes of b without it.
 template <int kDistance, int... kLane>
 inline void exchange(F32x16& a, F32x16& b, LaneList<kLane...>) {
@@ -109,6 +110,7 @@ inline void exchange(F32x16& a, F32x16& b, LaneList<kLane...>) {
   __builtin_memcpy(&a, &first, sizeof(x));
   __builtin_memcpy(&b, &second, sizeof(y));
 }
+#endif
 
 /// Transposes 16 rows of 16 lanes: exchanges lane j of row i and lane i of row j.
 inline void transpose(F32x16* rows) {

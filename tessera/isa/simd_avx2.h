@@ -142,10 +142,19 @@ inline I32x16 low_halves(I32x16 a, I32x16 b) {
   return {_mm256_blend_epi16(a.lo, _mm256_slli_epi32(b.lo, 16), 0xaa),
           _mm256_blend_epi16(a.hi, _mm256_slli_epi32(b.hi, 16), 0xaa)};
 }
+#if defined(TESSERA_ISA_avxvnni)
+inline I32x16 add_pairs(I32x16 sum, I32x16 a, I32x16 b) {
+  // As in AVX-512, the intrinsic would be surrounded by copies.
+  __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(sum.lo) : "x"(a.lo), "x"(b.lo));
+  __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(sum.hi) : "x"(a.hi), "x"(b.hi));
+  return sum;
+}
+#else
 inline I32x16 add_pairs(I32x16 sum, I32x16 a, I32x16 b) {
   return {_mm256_add_epi32(sum.lo, _mm256_madd_epi16(a.lo, b.lo)),
           _mm256_add_epi32(sum.hi, _mm256_madd_epi16(a.hi, b.hi))};
 }
+#endif
 inline I32x16 shift_left(I32x16 a, int n) { return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)}; }
 inline I32x16 shift_right(I32x16 a, int n) { return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)}; }
 template <int kOffset>
@@ -213,6 +222,26 @@ inline F32x16 select_mask(uint16_t mask, F32x16 a, F32x16 b) {
 inline F32x16 swap_pairs(F32x16 a) { return {_mm256_permute_ps(a.lo, 0xb1), _mm256_permute_ps(a.hi, 0xb1)}; }
 inline F32x16 even_of_pairs(F32x16 a) { return {_mm256_moveldup_ps(a.lo), _mm256_moveldup_ps(a.hi)}; }
 inline F32x16 odd_of_pairs(F32x16 a) { return {_mm256_movehdup_ps(a.lo), _mm256_movehdup_ps(a.hi)}; }
+
+template <int kDistance, int... kLane>
+inline void exchange(__m256& a, __m256& b, LaneList<kLane...>) {
+  const __m256 first = __builtin_shufflevector(a, b, ((kLane & kDistance) == 0 ? kLane : 8 + kLane - kDistance)...);
+  b = __builtin_shufflevector(a, b, ((kLane & kDistance) == 0 ? kLane + kDistance : 8 + kLane)...);
+  a = first;
+}
+/// As in simd.h.
+template <int kDistance, int... kLane>
+inline void exchange(F32x16& a, F32x16& b, LaneList<kLane...>) {
+  if constexpr (kDistance == 8) {
+    const __m256 first = b.lo;
+    b.lo = a.hi;
+    a.hi = first;
+  } else {
+    using Half = LaneList<0, 1, 2, 3, 4, 5, 6, 7>;
+    exchange<kDistance>(a.lo, b.lo, Half{});
+    exchange<kDistance>(a.hi, b.hi, Half{});
+  }
+}
 
 inline float reduce_add(F32x16 a) {
   const __m256 s8 = _mm256_add_ps(a.lo, a.hi);

@@ -68,7 +68,7 @@ struct OpCase {
   std::vector<OperandSpec> cached{};    // results of the previous operation
   // Builds the operation from the streamed operands followed by the cached ones.
   std::function<Value(GraphBuilder&, std::span<const Value>)> build;
-  bool is_int8 = false;
+  Arithmetic arithmetic = Arithmetic::f32;
   double macs = 0;
   double bytes = 0;  // read and written; 0: the bytes of all operands and the result
 
@@ -91,7 +91,7 @@ OpCase mul_mat_case(DType dtype, const Matrix& matrix, int64_t n_tokens, Activat
           .streamed = {{dtype, {matrix.k, matrix.n_rows}, OperandContent::codes}},
           .cached = {values({matrix.k, n_tokens})},
           .build = [](GraphBuilder& b, std::span<const Value> x) { return b.mul_mat(x[0], x[1]); },
-          .is_int8 = info(dtype).is_blocked() && activations != ActivationPrecision::float32,
+          .arithmetic = product_arithmetic(dtype, activations),
           .macs = static_cast<double>(matrix.k * matrix.n_rows * n_tokens)};
 }
 
@@ -214,7 +214,7 @@ class OpBench {
                    .type = op_case.type,
                    .shape = op_case.shape,
                    .n_tokens = op_case.n_tokens,
-                   .is_int8 = op_case.is_int8,
+                   .arithmetic = op_case.arithmetic,
                    .macs = op_case.macs,
                    .bytes = op_case.bytes > 0 ? op_case.bytes : bytes_of(graphs.front()),
                    .streamed_bytes = copy_bytes_ * static_cast<double>(n_copies_)};

@@ -27,10 +27,10 @@ struct BenchOpRow {
   int64_t n_tokens = 0;
   int n_threads = 0;
   std::vector<double> seconds{};  // of one run, in each repetition; at least one
-  bool is_int8 = false;           // the multiply-adds are integer operations
-  double macs = 0;                // multiply-adds of one run
-  double bytes = 0;               // read and written by one run
-  double streamed_bytes = 0;      // weights or KV cache read before the same are read again; 0: operands stay cached
+  Arithmetic arithmetic = Arithmetic::f32;
+  double macs = 0;            // multiply-adds of one run
+  double bytes = 0;           // read and written by one run
+  double streamed_bytes = 0;  // weights or KV cache read before the same are read again; 0: operands stay cached
 };
 
 /// Measures the operations whose names match, with the threads and activations of `backend`, and calls add() with each

@@ -67,16 +67,16 @@ void TimeAccountant::add_work(Sums& part, const StepView& step, NodeId id, int64
   const Node& node = graph[id];
   const DevicePeaks& peaks = peaks_[to_size(schedule.assignment.device(id))];
   double macs = 0, bytes = 0;
-  enum { in_f32, in_bf16, in_int8 } unit = in_f32;
+  Arithmetic arithmetic = Arithmetic::f32;
   if (is_product(node.op)) {
     const ProductCost product = product_cost(graph, id);
     macs = product.macs;
     bytes = product.weight_bytes;
-    if (product.is_quantized && activations_ != ActivationPrecision::float32) unit = in_int8;
+    arithmetic = product_arithmetic(product.type, activations_);
   } else if (node.op == Op::paged_attention) {
     const auto& params = std::get<AttentionParams>(node.params);
     const int64_t window = params.window;
-    if (params.int16 && peaks.bf16_gmacs > 0) unit = in_bf16;  // products of 16-bit integers are as fast
+    if (params.int16 && peaks.int16_gmacs > 0) arithmetic = Arithmetic::int16;
     const AttentionCost of_attention = attention_cost(graph, node);
     macs = of_attention.macs_per_pair * attention_pairs(position, step.n_tokens, window);
     bytes = of_attention.kv_bytes_per_position * attention_positions(position, step.n_tokens, window);
@@ -85,11 +85,10 @@ void TimeAccountant::add_work(Sums& part, const StepView& step, NodeId id, int64
   }
   part.macs += macs;
   part.bytes += bytes;
-  const double rates[] = {peaks.f32_gmacs, peaks.bf16_gmacs, peaks.int8_gmacs};
-  double* const bounds[] = {&part.f32_us, &part.bf16_us, &part.int8_us};
-  const double compute_us = us_at(macs, rates[unit]);
+  double* const bounds[] = {&part.f32_us, &part.int16_us, &part.int8_us};
+  const double compute_us = us_at(macs, peaks.gmacs(arithmetic));
   const double read_us = us_at(bytes, peaks.read_gbps);
-  double& bound = read_us >= compute_us ? part.read_us : *bounds[unit];
+  double& bound = read_us >= compute_us ? part.read_us : *bounds[to_size(arithmetic)];
   bound += std::max(read_us, compute_us);
 }
 
@@ -145,10 +144,10 @@ TimeAccount TimeAccountant::account(double total_us) const {
   const auto add_part = [&](const std::string& name, const Sums& sums) {
     if (sums.us <= 0) return;
     WorkPart part{.name = name, .us = sums.us, .macs = sums.macs, .bytes = sums.bytes, .bound = ""};
-    part.bound_us = sums.int8_us + sums.bf16_us + sums.f32_us + sums.read_us;
+    part.bound_us = sums.int8_us + sums.int16_us + sums.f32_us + sums.read_us;
     if (part.bound_us > 0)
       part.bound = std::max({std::pair(sums.int8_us, std::string_view("int8")),
-                             {sums.bf16_us, "bf16"},
+                             {sums.int16_us, "int16"},
                              {sums.f32_us, "f32"},
                              {sums.read_us, "read"}})
                        .second;

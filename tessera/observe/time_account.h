@@ -20,7 +20,7 @@ struct WorkPart {
   double macs = 0;   // multiply-adds
   double bytes = 0;  // of weights and KV cache that it read
   std::string_view
-      bound;  // the peak that limits it: "int8", "bf16", "f32" or "read"; "": work that a perfect machine saves
+      bound;  // the peak that limits it: "int8", "int16", "f32" or "read"; "": work that a perfect machine saves
   double bound_us = 0;  // its time at that peak
 
   /// The time above the bound; 0 if the operands came from a cache faster than the memory.
@@ -52,7 +52,7 @@ class TimeAccountant {
 
  private:
   struct Sums {
-    double us = 0, macs = 0, bytes = 0, int8_us = 0, bf16_us = 0, f32_us = 0, read_us = 0;
+    double us = 0, macs = 0, bytes = 0, int8_us = 0, int16_us = 0, f32_us = 0, read_us = 0;
   };
 
   void add_work(Sums& part, const StepView& step, NodeId id, int64_t position) const;

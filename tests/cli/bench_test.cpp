@@ -182,7 +182,7 @@ TEST(BenchOps, RowTellsTheWorkAndItsBound) {
   EXPECT_EQ(sum["op"], "add");
   EXPECT_EQ(sum["bound"], "read");
   EXPECT_EQ(sum["streamed_mb"], 0);
-  EXPECT_TRUE(sum.contains("peak_bf16_gmacs"));
+  EXPECT_TRUE(sum.contains("peak_int16_gmacs"));
 }
 
 TEST(BenchOps, EveryOperationRunsWithEveryNumberOfThreads) {

@@ -1,4 +1,4 @@
-// The precision of activations in products with quantized weights: floats, or int8 in groups of a chosen size. Tests
+// The precision of activations in products: floats, int8 in groups of a chosen size, or int16. Tests
 // every type, packed or not, any number of threads, and products that run together. matmul_kernels_test.cpp checks the
 // groups.
 #include <gtest/gtest.h>
@@ -125,8 +125,8 @@ TEST(Activations, AsFloatsGiveATokenTheSameBitsWhateverItsNeighbours) {
 TEST(Activations, OfOneXGiveEachProductWhatItGivesAlone) {
   const DType types[] = {DType::q8_0, DType::f16, DType::q4_k, DType::f32, DType::q4_0, DType::q6_k, DType::bf16};
   Rng rng(3);
-  for (const ActivationPrecision activations :
-       {ActivationPrecision::float32, ActivationPrecision::int8_32, ActivationPrecision::int8_64})
+  for (const ActivationPrecision activations : {ActivationPrecision::float32, ActivationPrecision::int8_32,
+                                                ActivationPrecision::int8_64, ActivationPrecision::int16})
     for (const int n_threads : {1, 3})
       for (const int64_t n_tokens : {1, 20}) {
         const Cpu cpu("", n_threads, activations);
@@ -213,8 +213,8 @@ TEST(Activations, GroupsOfFormatsByDefault) {
 
 TEST(Activations, OfMoreTokensNeverTakeLessScratch) {
   for (const std::string& isa : isa::usable_isas())
-    for (const ActivationPrecision activations :
-         {ActivationPrecision::float32, ActivationPrecision::int8_32, ActivationPrecision::int8_64}) {
+    for (const ActivationPrecision activations : {ActivationPrecision::float32, ActivationPrecision::int8_32,
+                                                  ActivationPrecision::int8_64, ActivationPrecision::int16}) {
       const Cpu cpu(isa, 4, activations);
       for (const DType dtype : weight_types()) {
         size_t before = 0;
@@ -235,8 +235,15 @@ TEST(PackedRows, OfATileAreTheSingleRowsSideBySide) {
   Rng rng(11);
   for (const std::string& isa : isa::usable_isas()) {
     const cpu::Kernels& kernels = *cpu::select_kernels(isa).value();
+    std::vector<std::pair<std::string, const cpu::PanelFormat*>> formats;
     for (const DType dtype : weight_types()) {
-      const cpu::PanelFormat& format = *kernels.panel_formats[static_cast<size_t>(dtype)];
+      const std::string name(info(dtype).name);
+      formats.emplace_back(name, kernels.panel_formats[static_cast<size_t>(dtype)]);
+      if (const auto* in_int16 = kernels.int16_panel_formats[static_cast<size_t>(dtype)])
+        formats.emplace_back(name + " in int16", in_int16);
+    }
+    for (const auto& [name, of_name] : formats) {
+      const cpu::PanelFormat& format = *of_name;
       for (int64_t n = 1; n <= format.token_tile; ++n) {
         const std::vector<float> x = random_values(rng, k * n);
         const auto packed = [&](const float* rows, int64_t count) {
@@ -253,7 +260,7 @@ TEST(PackedRows, OfATileAreTheSingleRowsSideBySide) {
           const auto single = packed(x.data() + row * k, 1);
           for (size_t word = 0; word < n_words; ++word)
             ASSERT_EQ(tile[word * static_cast<size_t>(n) + static_cast<size_t>(row)], single[word])
-                << isa << " " << info(dtype).name << " row " << row << " of " << n << ", word " << word;
+                << isa << " " << name << " row " << row << " of " << n << ", word " << word;
         }
       }
     }

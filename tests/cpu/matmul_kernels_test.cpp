@@ -1,71 +1,27 @@
 // The matrix kernels of every instruction set: against a double-precision reference, and with the same bits for every
-// division of rows and tokens among calls.
+// division of rows and tokens among calls. matmul_int16_test.cpp has the values of products in 16-bit integers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <memory>
-#include <new>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "tessera/base/checked.h"
 #include "tessera/base/half.h"
-#include "tessera/cpu/dispatch.h"
-#include "tessera/isa/sets.h"
-#include "tessera/quant/formats.h"
-#include "tests/cpu/kernels_testing.h"
+#include "tests/cpu/matmul_kernels_testing.h"
 
 namespace tessera {
 namespace {
 
-using cpu::ActivationShape;
-using cpu::Kernels;
-using cpu::kPanelRows;
-using cpu::PanelFormat;
-
-/// 64-byte aligned bytes of exactly the requested size, so that the address sanitizer detects every overrun.
-class AlignedBytes {
- public:
-  explicit AlignedBytes(size_t n) : data_(static_cast<uint8_t*>(::operator new (n, std::align_val_t{64}))), n_(n) {
-    std::fill_n(data_.get(), n, uint8_t{0xcd});
-  }
-  uint8_t* data() const { return data_.get(); }
-  size_t size() const { return n_; }
-
- private:
-  struct Delete {
-    void operator()(uint8_t* p) const { ::operator delete (p, std::align_val_t{64}); }
-  };
-  std::unique_ptr<uint8_t, Delete> data_;
-  size_t n_;
-};
-
-struct FormatCase {
-  const Kernels* kernels;
-  DType dtype;
-
-  const PanelFormat& format() const { return *kernels->panel_formats[static_cast<int>(dtype)]; }
-  size_t row_bytes(int64_t k) const {
-    return static_cast<size_t>(k / info(dtype).block_elements * info(dtype).block_bytes);
-  }
-  std::string name() const { return std::string(kernels->isa) + "_" + std::string(info(dtype).name); }
-};
-
-std::vector<FormatCase> all_format_cases() {
-  std::vector<FormatCase> cases;
-  for (const Kernels* kernels : testing::usable_kernels())
-    for (const DTypeInfo& info : all_dtypes())
-      if (kernels->panel_formats[static_cast<int>(info.dtype)] != nullptr) cases.push_back({kernels, info.dtype});
-  return cases;
-}
+using namespace testing;
 
 class MatmulKernels : public ::testing::TestWithParam<FormatCase> {
  protected:
   static bool is_float() { return !info(GetParam().dtype).is_blocked(); }
+  static bool is_coded() { return !is_float() || GetParam().in_int16; }
   /// Numbers of columns that are valid for this dtype.
   static std::vector<int64_t> column_counts() {
     std::vector<int64_t> counts = {32, 64, 96, 128, 160, 256, 544, 768, 1024, 2048};
@@ -78,108 +34,25 @@ class MatmulKernels : public ::testing::TestWithParam<FormatCase> {
 INSTANTIATE_TEST_SUITE_P(Isas, MatmulKernels, ::testing::ValuesIn(all_format_cases()),
                          [](const auto& test) { return test.param.name(); });
 
-/// Weight rows in file layout.
-struct FileRows {
-  FormatCase c;
-  int64_t n_rows, k;
-  std::vector<std::byte> rows;
-
-  FileRows(const FormatCase& c, int64_t n_rows, int64_t k)
-      : c(c), n_rows(n_rows), k(k), rows(static_cast<size_t>(n_rows) * c.row_bytes(k)) {}
-
-  static FileRows random(const FormatCase& c, int64_t n_rows, int64_t k, Rng& rng) {
-    if (info(c.dtype).is_blocked()) return plausible(c, n_rows, k, 0x1c00, rng);  // scales of 2^-8
-    FileRows w(c, n_rows, k);
-    for (int64_t r = 0; r < n_rows; ++r) {
-      const auto x = testing::random_floats(rng, k, 1.0f);
-      quant::find_format(c.dtype)->quantize_row_compat(x.data(), nullptr, k, w.row(r));
+/// The bound of the error of codes of 16 bits: half a unit of w and of x, in groups of 64 columns.
+double int16_error(const std::vector<float>& w, const float* x, int64_t k) {
+  constexpr int64_t kGroup = 64;
+  constexpr double kHalfUnits = 0.5 / 5792 * (1 + 1e-4);  // 1e-4: x / d is itself rounded
+  double error = 0;
+  for (int64_t g = 0; g < k; g += kGroup) {
+    double largest_w = 0, largest_x = 0, sum_w = 0, sum_x = 0;
+    const int64_t n = std::min(kGroup, k - g);
+    for (int64_t i = g; i < g + n; ++i) {
+      const double abs_w = std::fabs(w[static_cast<size_t>(i)]), abs_x = std::fabs(x[i]);
+      largest_w = std::max(largest_w, abs_w);
+      largest_x = std::max(largest_x, abs_x);
+      sum_w += abs_w;
+      sum_x += abs_x;
     }
-    return w;
+    const double error_w = largest_w * kHalfUnits, error_x = largest_x * kHalfUnits;
+    error += sum_w * error_x + sum_x * error_w + static_cast<double>(n) * error_w * error_x;
   }
-  static FileRows random_bytes(const FormatCase& c, int64_t n_rows, int64_t k, Rng& rng) {
-    FileRows w(c, n_rows, k);
-    for (std::byte& b : w.rows) b = static_cast<std::byte>(rng.next_u32() >> 24);
-    return w;
-  }
-
-  /// Random bytes whose scales are f16 `scale` (or as near as the dtype has).
-  static FileRows plausible(const FormatCase& c, int64_t n_rows, int64_t k, uint16_t scale, Rng& rng) {
-    FileRows w = random_bytes(c, n_rows, k, rng);
-    w.set_scales(scale);
-    return w;
-  }
-  void set_scales(uint16_t scale) {
-    const auto bytes = static_cast<size_t>(info(c.dtype).block_bytes);
-    for (size_t at = 0; at < rows.size(); at += bytes) set_block_scales(&rows[at], scale);
-  }
-  void set_block_scales(std::byte* block, uint16_t scale) const {
-    const auto put = [&](int offset) { std::memcpy(block + offset, &scale, 2); };
-    switch (c.dtype) {
-      case DType::q4_1:
-      case DType::q5_1:
-      case DType::q4_k:
-      case DType::q5_k:
-        return put(0), put(2);
-      case DType::q2_k:
-        return put(80), put(82);
-      case DType::q3_k:
-        return put(108);
-      case DType::q6_k:
-        return put(208);
-      case DType::tq1_0:
-        return put(52);
-      case DType::tq2_0:
-        return put(64);
-      case DType::mxfp4:
-        block[0] = std::byte{128};
-        return;
-      case DType::nvfp4:  // 2^-1 to 2^1
-        for (int i = 0; i < 4; ++i) block[i] = static_cast<std::byte>(0x30 + (std::to_integer<int>(block[i]) & 0x18));
-        return;
-      case DType::iq1_m:
-        for (int i = 0; i < 4; ++i) {
-          const auto top = static_cast<std::byte>((scale >> (4 * i) & 15) << 4);
-          block[49 + 2 * i] = (block[49 + 2 * i] & std::byte{0x0f}) | top;
-        }
-        return;
-      default:
-        return put(0);
-    }
-  }
-
-  std::byte* row(int64_t r) { return rows.data() + static_cast<size_t>(r) * c.row_bytes(k); }
-  std::vector<float> values(int64_t r) {
-    std::vector<float> out(static_cast<size_t>(k));
-    quant::find_format(c.dtype)->dequantize_row(row(r), k, out.data());
-    return out;
-  }
-  AlignedBytes packed() {
-    const size_t bytes = c.format().panel_bytes(k);
-    AlignedBytes panels(bytes * static_cast<size_t>(div_ceil<int64_t>(n_rows, kPanelRows)));
-    for (int64_t r = 0; r < n_rows; r += kPanelRows)
-      c.format().pack(row(r), c.row_bytes(k), static_cast<int>(std::min<int64_t>(kPanelRows, n_rows - r)), k,
-                      panels.data() + static_cast<size_t>(r / kPanelRows) * bytes);
-    return panels;
-  }
-};
-
-AlignedBytes pack_activations(const FormatCase& c, const std::vector<float>& x, const ActivationShape& shape) {
-  AlignedBytes packed(c.format().activation_bytes(shape));
-  c.format().pack_activations(x.data(), static_cast<size_t>(shape.k) * sizeof(float), shape, 0, shape.n_tokens,
-                              packed.data());
-  return packed;
-}
-
-/// The output [n_rows, n_tokens] of one call.
-std::vector<float> multiply(const FormatCase& c, const AlignedBytes& panels, int64_t n_rows, int64_t k,
-                            const std::vector<float>& x, int64_t n_tokens, int64_t max_group = 128) {
-  const ActivationShape shape{.k = k, .n_tokens = n_tokens, .max_group = max_group};
-  const AlignedBytes packed = pack_activations(c, x, shape);
-  testing::Guarded<float> out(n_rows * n_tokens);
-  c.format().multiply(panels.data(), n_rows, shape, packed.data(), 0, n_tokens, out.data(),
-                      static_cast<size_t>(n_rows) * sizeof(float));
-  EXPECT_TRUE(out.intact()) << c.name() << " rows " << n_rows << " tokens " << n_tokens << " k " << k;
-  return out.values();
+  return error;
 }
 
 /// The bound of |result - exact| for one output. Float kernels: k fused multiply-adds, each with two roundings on the
@@ -190,6 +63,7 @@ double error_bound(const FormatCase& c, const std::vector<float>& w, const float
   const int64_t group = k % 128 == 0 ? 128 : k % 64 == 0 ? 64 : 32;
   for (int64_t i = 0; i < k; ++i) magnitude += std::fabs(static_cast<double>(w[static_cast<size_t>(i)]) * x[i]);
   const double rounding = 2.0 * static_cast<double>(k + 2) * 0x1p-24;
+  if (c.in_int16) return rounding * magnitude + int16_error(w, x, k);
   if (!info(c.dtype).is_blocked()) return rounding * magnitude;
   for (int64_t g = 0; g < k; g += group) {
     double largest = 0, sum_w = 0;
@@ -241,6 +115,7 @@ std::vector<float> quantized(const std::vector<float>& x, int64_t group) {
 }
 
 TEST_P(MatmulKernels, QuantizesActivationsInGroupsOfAtMostTheColumnsAskedFor) {
+  if (GetParam().in_int16) return;
   Rng rng(14);
   const int64_t n_rows = testing::all_or_few(21, 17), n_tokens = testing::all_or_few(21, 7);  // tiles, one partial
   for (const int64_t k : column_counts()) {
@@ -290,6 +165,7 @@ TEST_P(MatmulKernels, GivesTheSameBitsForAnyNumberOfTokensInSmallerGroups) {
 }
 
 TEST_P(MatmulKernels, IsExactWhereEveryStepIsRepresentable) {
+  if (GetParam().in_int16) return;
   // FileRows are small multiples of 1/8 and activations integers with 127 in every group (scale 1), few of them large:
   // all sums are whole multiples of 1/8 below 2^21, so no operation rounds.
   Rng rng(2);
@@ -510,7 +386,7 @@ TEST_P(MatmulKernels, ANonFiniteActivationMakesItsTokenNonFiniteAndNoOther) {
     const auto out = multiply(GetParam(), w.packed(), n_rows, k, x, n_tokens);
     for (size_t i = 0; i < out.size(); ++i) {
       ASSERT_EQ(!std::isfinite(out[i]), i / n_rows == 1) << "output " << i;
-      ASSERT_TRUE(is_float() || i / n_rows != 1 || std::isnan(out[i])) << "output " << i;
+      ASSERT_TRUE(!is_coded() || i / n_rows != 1 || std::isnan(out[i])) << "output " << i;
     }
   }
 }
@@ -544,9 +420,8 @@ TEST(MatmulKernelsAcrossIsas, VectorSetsAgreeBitForBit) {
   Rng rng(12);
   for (const auto& [k, n_rows, n_tokens, max_group] : kSizes) {
     const auto x = testing::random_floats(rng, k * n_tokens, 2.0f);
-    for (const DTypeInfo& info : all_dtypes()) {
-      if (sets[0]->panel_formats[static_cast<int>(info.dtype)] == nullptr) continue;
-      FileRows w = FileRows::random({sets[0], info.dtype}, n_rows, k, rng);
+    for (const FormatCase& c : format_cases(sets[0])) {
+      FileRows w = FileRows::random(c, n_rows, k, rng);
       const auto want = multiply(w.c, w.packed(), n_rows, k, x, n_tokens, max_group);
       for (const Kernels* kernels : sets) {
         w.c.kernels = kernels;
@@ -570,6 +445,8 @@ TEST(MatmulKernelsAcrossIsas, PeaksCountTheirWork) {
   for (const Kernels* kernels : testing::usable_kernels()) {
     EXPECT_GE(kernels->peak_int8(10), 10 * 64);
     EXPECT_EQ(kernels->peak_int8(20), 2 * kernels->peak_int8(10));
+    EXPECT_GE(kernels->peak_int16(10), 10 * 32);
+    EXPECT_EQ(kernels->peak_int16(20), 2 * kernels->peak_int16(10));
     EXPECT_EQ(kernels->peak_f32(20), 2 * kernels->peak_f32(10));
     const std::vector<uint8_t> data(1000);
     EXPECT_EQ(kernels->peak_read(data.data(), data.size()), 768);  // whole 256-byte pieces

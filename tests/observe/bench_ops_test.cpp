@@ -43,14 +43,17 @@ TEST_F(BenchOps, EachMatchIsARow) {
   }
 }
 
-TEST_F(BenchOps, ProductsOfBlocksAreOfIntegersUnlessActivationsAreFloats) {
-  ASSERT_OK_AND_ASSIGN(const auto blocks, rows("^mul_mat q4_0 256x32 t1$"));
-  EXPECT_TRUE(blocks.at(0).is_int8);
-  ASSERT_OK_AND_ASSIGN(const auto floats, rows("^mul_mat f16 256x32 t1$"));
-  EXPECT_FALSE(floats.at(0).is_int8);
-  activations_ = ActivationPrecision::float32;
-  ASSERT_OK_AND_ASSIGN(const auto exact, rows("^mul_mat q4_0 256x32 t1$"));
-  EXPECT_FALSE(exact.at(0).is_int8);
+TEST_F(BenchOps, ArithmeticOfAProductFollowsWeightsAndActivations) {
+  const auto expect = [&](ActivationPrecision activations, Arithmetic of_q4_0, Arithmetic of_f16) {
+    activations_ = activations;
+    ASSERT_OK_AND_ASSIGN(const auto blocks, rows("^mul_mat q4_0 256x32 t1$"));
+    EXPECT_EQ(blocks.at(0).arithmetic, of_q4_0);
+    ASSERT_OK_AND_ASSIGN(const auto halves, rows("^mul_mat f16 256x32 t1$"));
+    EXPECT_EQ(halves.at(0).arithmetic, of_f16);
+  };
+  expect(ActivationPrecision::automatic, Arithmetic::int8, Arithmetic::f32);
+  expect(ActivationPrecision::float32, Arithmetic::f32, Arithmetic::f32);
+  expect(ActivationPrecision::int16, Arithmetic::int8, Arithmetic::int16);
 }
 
 TEST_F(BenchOps, StopsAtAnErrorOfTheSink) {

@@ -93,17 +93,27 @@ TEST(TimeAccount, QuantizedWeightsAreBoundByIntegersUnlessActivationsAreFloats) 
   EXPECT_NEAR(floats.bound_us, products.bound_us / 2, 1e-6 * products.macs);
 }
 
+TEST(TimeAccount, ProductsOfHalvesInInt16AreBoundByInt16) {
+  ASSERT_OK_AND_ASSIGN(const std::string model,
+                       testing::requantize(testing::story_model(), DType::f16, "account-f16.gguf"));
+  const DevicePeaks peaks{.int8_gmacs = 1e6, .f32_gmacs = 2, .int16_gmacs = 4, .read_gbps = 1e6};
+  EXPECT_EQ(part_of(account_of(model, peaks, 1), "products f16").bound, "f32");
+  const WorkPart products = part_of(account_of(model, peaks, 1, ActivationPrecision::int16), "products f16");
+  EXPECT_EQ(products.bound, "int16");
+  EXPECT_NEAR(products.bound_us, products.macs * 1e-3 / 4, 1e-6 * products.macs);
+}
+
 TEST(TimeAccount, AttentionIsBoundByTheProductsThatItUses) {
   ASSERT_OK_AND_ASSIGN(const std::string model,
                        testing::requantize(testing::story_model(), DType::q8_0, "account-q8_0.gguf"));
-  DevicePeaks peaks{.int8_gmacs = 1e6, .f32_gmacs = 2, .bf16_gmacs = 4, .read_gbps = 1e6};
+  DevicePeaks peaks{.int8_gmacs = 1e6, .f32_gmacs = 2, .int16_gmacs = 4, .read_gbps = 1e6};
   const WorkPart rounded = part_of(account_of(model, peaks, 1), "attention");
-  EXPECT_EQ(rounded.bound, "bf16");
+  EXPECT_EQ(rounded.bound, "int16");
   EXPECT_NEAR(rounded.bound_us, rounded.macs * 1e-3 / 4, 1e-6 * rounded.macs);
   const WorkPart floats = part_of(account_of(testing::story_model(), peaks, 1), "attention");
   EXPECT_EQ(floats.bound, "f32");
   EXPECT_NEAR(floats.bound_us, floats.macs * 1e-3 / 2, 1e-6 * floats.macs);
-  peaks.bf16_gmacs = 0;  // no instruction
+  peaks.int16_gmacs = 0;  // not measured
   EXPECT_EQ(part_of(account_of(model, peaks, 1), "attention").bound, "f32");
 }
 

@@ -1,92 +1,30 @@
 // Scores of attention from 16-bit integers, for tasks with `int16` (attention.cpp, its only user).
 //
-// Queries and keys become codes: integers in units of the vector's largest element. The largest code is as large as a
-// sum of products of codes allows without overflow in 32 bits, 5792 for 64 elements and 4095 for 128. So the sums are
-// exact: they do not depend on the order, nor on the instruction set. A multiply-add instruction takes two products per
-// lane, twice as many as in f32.
+// Queries and keys become codes (int16_codes.h): the largest is 5792 for vectors of 64 elements, 4095 for 128.
 #pragma once
 
 #include "tessera/cpu/kernels/attention_tiles.h"
+#include "tessera/cpu/kernels/int16_codes.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
-
-/// The largest code of vectors of `dim` elements: sums of dim products of two codes are below 2^31.
-inline float largest_code(int dim) {
-  const auto root = static_cast<int>(__builtin_sqrt(2147483647.0 / dim));
-  return static_cast<float>(root < 32767 ? root : 32767);
-}
-
-/// Encodes the vectors whose largest magnitudes are `largest`, one per lane. If that is infinite or a NaN, the product
-/// of the unit and of a sum of codes is a NaN. If it is too small for a finite inverse, all codes are 0. Both follow
-/// from the bits of infinities and of NaNs that arithmetic gives: their low halves are 0.
-struct Encoder {
-  F32x16 inverse;  // codes per unit of value
-  F32x16 unit;     // value of a code of 1
-
-  Encoder(F32x16 largest, float limit)
-      : inverse(div(F32x16::broadcast(limit), largest)), unit(div(largest, F32x16::broadcast(limit))) {}
-  /// The codes, rounded to the nearest, in the low halves of the lanes.
-  I32x16 code(F32x16 x) const {
-    constexpr float kIntegers = 0x1.8p23f;  // floats from here on are integers, the last bits of which are the code
-    return as_bits(fma(x, inverse, F32x16::broadcast(kIntegers)));
-  }
-};
-
-/// The magnitudes of floats as integers. They have the same order, in which a NaN is above all numbers.
-inline I32x16 magnitude_bits(F32x16 x) { return as_bits(abs(x)); }
-
-/// Encodes n floats as pairs. Returns their unit.
-inline float encode_query(const float* q, int n, float limit, int32_t* pairs) {
-  uint32_t highest = 0;
-  for (int i = 0; i < n; ++i) {
-    uint32_t bits;
-    memcpy(&bits, q + i, sizeof bits);
-    bits &= 0x7fffffff;
-    highest = bits > highest ? bits : highest;
-  }
-  const Encoder encoder(as_floats(I32x16::broadcast(static_cast<int32_t>(highest))), limit);
-  for (int i = 0; i < n; i += 2 * kLanes) {
-    int32_t codes[2 * kLanes];
-    encoder.code(F32x16::load_partial(q + i, n - i < kLanes ? n - i : kLanes)).store(codes);
-    const int rest = n - i - kLanes;
-    encoder.code(rest <= 0 ? F32x16::zero() : F32x16::load_partial(q + i + kLanes, rest < kLanes ? rest : kLanes))
-        .store(codes + kLanes);
-    for (int pair = 0; pair < kLanes && i + 2 * pair < n; ++pair)
-      *pairs++ = (codes[2 * pair] & 0xffff) | static_cast<int32_t>(static_cast<uint32_t>(codes[2 * pair + 1]) << 16);
-  }
-  float unit[kLanes];
-  encoder.unit.store(unit);
-  return unit[0];
-}
 
 /// The largest magnitude of each of a tile's 16 tokens.
 template <class Row>
 inline F32x16 largest_magnitudes(const char* tile, int dim) {
-  I32x16 first_highest = I32x16::zero(), second_highest = first_highest;
   if constexpr (Row::kBlock == 1 && Row::bytes(1) == 2) {
-    // The bits of 16-bit floats have the order of their magnitudes too. A vector holds two elements of 16 tokens.
-    const auto magnitudes = [](const char* halves) {
-      return select_bits(0x7fff7fff, I32x16::load(halves), I32x16::zero());
-    };
-    constexpr int kPairBytes = 4 * kTileTokens;
-    int i = 0;
-    for (; i + 4 <= dim; i += 4, tile += 2 * kPairBytes) {
-      first_highest = max_halves(first_highest, magnitudes(tile));
-      second_highest = max_halves(second_highest, magnitudes(tile + kPairBytes));
-    }
-    for (; i + 2 <= dim; i += 2, tile += kPairBytes) first_highest = max_halves(first_highest, magnitudes(tile));
-    alignas(64) uint16_t highest[2 * kTileTokens];
-    max_halves(first_highest, second_highest).store(highest);
-    first_highest = magnitude_bits(Row::load(highest, 0));
-    second_highest = magnitude_bits(Row::load(highest, kTileTokens));
-    if (i < dim) first_highest = max(first_highest, magnitude_bits(Row::load(tile, 0)));
+    const auto load = [](const void* element) { return Row::load(element, 0); };
+    const int n_pairs = dim / 2;
+    const I32x16 highest = largest_of_pairs(tile, n_pairs, load);
+    if (dim == 2 * n_pairs) return as_floats(highest);
+    return as_floats(max(highest, magnitude_bits(load(tile + n_pairs * 4 * kTileTokens))));
   } else {
+    I32x16 first_highest = I32x16::zero(), second_highest = first_highest;
     for_each_pair<Row>(tile, dim, [&](int, F32x16 first, F32x16 second) {
       first_highest = max(first_highest, magnitude_bits(first));
       second_highest = max(second_highest, magnitude_bits(second));
     });
+    return as_floats(max(first_highest, second_highest));
   }
-  return as_floats(max(first_highest, second_highest));
 }
 
 /// Encodes the tiles of a K block that contain any of `tokens` as [tile][pair of elements][16 tokens], and the units of
@@ -103,7 +41,7 @@ void encode_keys(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, f
     encoder.unit.store(units + t * kTileTokens);
     int32_t* const out = codes + t * n_pairs * kTileTokens;
     for_each_pair<Row>(tile, dim, [&](int pair, F32x16 first, F32x16 second) {
-      low_halves(encoder.code(first), encoder.code(second)).store(out + pair * kTileTokens);
+      encoder.pair(first, second).store(out + pair * kTileTokens);
     });
   }
 }
@@ -162,7 +100,7 @@ void score_stored(const int32_t* q, int q_stride, const char* block, ptrdiff_t a
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) acc[r] = I32x16::zero();
     for_each_pair<Row>(tile, dim, [&](int pair, F32x16 first, F32x16 second) {
-      const I32x16 keys = low_halves(encoder.code(first), encoder.code(second));
+      const I32x16 keys = encoder.pair(first, second);
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) acc[r] = add_pairs(acc[r], I32x16::broadcast(q[r * q_stride + pair]), keys);
     });
@@ -221,7 +159,7 @@ class CodeKeys {
     floats_ = reinterpret_cast<float*>(scratch + at.floats);
     if (copy_ != nullptr) kernels_ = &kStoredKeys<RowF32>;
     for (int i = 0; i < task.n_rows; ++i) {
-      const float unit = encode_query(task.q + task.q_offsets[i], dim_, limit_, queries_ + i * n_pairs_);
+      const float unit = encode_floats(task.q + task.q_offsets[i], dim_, limit_, queries_ + i * n_pairs_, 1);
       // A unit of 0 times the score -inf of a masked key would be a NaN.
       const float in_log2 = unit * (task.scale * kLog2E);
       query_units_[i] = in_log2 < kSmallestUnit ? kSmallestUnit : in_log2;

@@ -39,7 +39,7 @@ void multiply_panels(const Packed& packed, int64_t n_tile, int& panel, int n_who
   for (; panel + R <= n_whole; panel += R) {
     tile.weights = reinterpret_cast<const uint8_t*>(packed.x[panel]);
     tile.out = out + panel * kPanelRows;
-    float_tile_of<ConvertedElement, R>(n_tile, tile);
+    float_tile_of<FloatProducts, FloatProducts::Converted, R>(n_tile, tile);
   }
   if constexpr (R > 1) multiply_panels<R / 2>(packed, n_tile, panel, n_whole, tile, out);
 }
@@ -49,7 +49,7 @@ void multiply_tile(const OuterTask& task, const Packed& packed, int64_t n, int64
   float* out = task.out + first * task.out_stride;
   FloatTile tile{.weights = nullptr,
                  .panel_stride = sizeof packed.x[0],
-                 .x = packed.y,
+                 .x = reinterpret_cast<const uint8_t*>(packed.y),
                  .n_columns = n,
                  .out = nullptr,
                  .out_stride = static_cast<size_t>(task.out_stride) * sizeof(float),
@@ -67,7 +67,7 @@ void multiply_tile(const OuterTask& task, const Packed& packed, int64_t n, int64
   tile.weights = reinterpret_cast<const uint8_t*>(packed.x[n_whole]);
   tile.out = whole[0];
   tile.out_stride = sizeof whole[0];
-  float_tile_of<ConvertedElement, 1>(n_tile, tile);
+  float_tile_of<FloatProducts, FloatProducts::Converted, 1>(n_tile, tile);
   for (int64_t t = 0; t < n_tile; ++t) memcpy(last + t * task.out_stride, whole[t], bytes);
 }
 

@@ -1,4 +1,4 @@
-// Hints to the compiler and the caches. Used by matmul_int8.h, matmul_float.h, peak.cpp and peak_int8.cpp.
+// Hints to the compiler and the caches. Used by matmul_int8.h, matmul_float.h, peak.cpp and peak_integers.cpp.
 #pragma once
 
 #include <stddef.h>

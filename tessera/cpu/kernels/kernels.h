@@ -138,6 +138,8 @@ struct Kernels {
 
   // Weights: null where this dtype has no kernel. Indexed by dtype (GGUF id).
   const PanelFormat* const* panel_formats;
+  /// Products of the same panels and activations as 16-bit integers; null where there is no such kernel.
+  const PanelFormat* const* int16_panel_formats;
 
   const ElementwiseKernel* elementwise;  // indexed by Elementwise
   const NormKernels* norm;
@@ -173,7 +175,7 @@ struct Kernels {
   // Peak measurements: each runs its loop n times and returns the number of multiply-adds (or bytes).
   int64_t (*peak_int8)(int64_t n);
   int64_t (*peak_f32)(int64_t n);
-  int64_t (*peak_bf16)(int64_t n);  // requires avx512_bf16; does nothing in sets without bf16 dot products
+  int64_t (*peak_int16)(int64_t n);
   int64_t (*peak_read)(const void* data, size_t bytes);
 };
 

@@ -1,17 +1,8 @@
 // Matrix multiplication with panels of f16 weights: see matmul_float.h.
+#include "tessera/cpu/kernels/float_elements.h"
 #include "tessera/cpu/kernels/matmul_float.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
-
-namespace {
-
-struct ElementF16 {
-  using Stored = uint16_t;
-  static constexpr bool kStreamed = true;  // tiles read it from memory
-  static F32x16 load(const uint8_t* p) { return F32x16::load_f16(reinterpret_cast<const uint16_t*>(p)); }
-};
-
-}  // namespace
 
 constexpr PanelFormat kPanelF16 = float_panel_format<ElementF16>();
 

@@ -1,10 +1,10 @@
-// Matrix multiplication for weights that are plain floats (f32, f16, bf16): the template for
-// matmul_{f32,f16,bf16}.cpp. Weights are converted to f32 exactly. Each output is one chain out = fma(w, x, out) from
-// out = 0, with columns ascending. The chain is the same for every tile shape and every division into calls.
+// Matrix multiplication for weights that are plain floats (f32, f16, bf16).
 //
-// A panel holds, column by column, the 16 values of its rows. Activations are stored in tiles of kFloatTokens tokens
-// (the last tile has the remaining tokens), each tile column by column. Element is a struct with the type of one stored
-// value (Stored) and load(), which reads a column of a panel as 16 floats.
+// A panel holds, column by column, the 16 values of its rows. Packed activations are 4-byte words, stored in tiles of
+// kFloatTokens tokens (the last tile has the remaining tokens). Word i of the tokens of a tile are side by side.
+//
+// Element is a struct with the type of one stored value (Stored) and load(), which reads a column of a panel as 16
+// floats. Products is the arithmetic: FloatProducts below, or Int16Products (matmul_int16.h).
 #pragma once
 
 #include <string.h>
@@ -26,86 +26,37 @@ inline constexpr int kFloatPanels = 1, kFloatTokens = 6, kFloatChains = 3;  // a
 inline constexpr int kFloatPanels = 1, kFloatTokens = 2, kFloatChains = 1;
 #endif
 
-/// The number of panels of a tile of n_tokens; a power of two.
-constexpr int float_tile_panels(int64_t n_tokens) {
-  int panels = kFloatPanels;
-  while (panels * n_tokens < kFloatChains) panels *= 2;
-  return panels;
-}
+inline constexpr size_t kWordBytes = 4;  // of packed activations
 
 struct FloatTile {
   const uint8_t* weights;  // the first panel's first column
   size_t panel_stride;     // bytes
-  const float* x;          // the tile's first column
+  const uint8_t* x;        // the tile's first column
   size_t next_x = 0;       // bytes from x to the activations of the next tile
   int64_t n_columns;
   float* out;  // the first panel's 16 outputs of the first token
   size_t out_stride;
   bool from_zero;  // false: adds to `out`
+
+  float* out_of(int r, int t) const {
+    return reinterpret_cast<float*>(reinterpret_cast<uint8_t*>(out) + static_cast<size_t>(t) * out_stride) +
+           kPanelRows * r;
+  }
 };
 
-template <class Element, int R, int T>
-void float_tile(const FloatTile& tile) {
-  constexpr size_t kColumnBytes = kPanelRows * sizeof(typename Element::Stored);
-  const auto out = [first = reinterpret_cast<uint8_t*>(tile.out), stride = tile.out_stride](int r, int t) {
-    return reinterpret_cast<float*>(first + static_cast<size_t>(t) * stride) + kPanelRows * r;
-  };
-  F32x16 sum[R][T];
-  TESSERA_UNROLL
-  for (int r = 0; r < R; ++r) {
-    TESSERA_UNROLL
-    for (int t = 0; t < T; ++t) sum[r][t] = tile.from_zero ? F32x16::zero() : F32x16::load(out(r, t));
-  }
-
-  const uint8_t* w = tile.weights;
-  const float* x = tile.x;
-  const size_t panel_stride = tile.panel_stride;
-  for (int64_t column = 0; column < tile.n_columns; ++column) {
-    F32x16 weights[R];
-    TESSERA_UNROLL
-    for (int r = 0; r < R; ++r) {
-      const uint8_t* p = w + static_cast<size_t>(r) * panel_stride;
-      if constexpr (Element::kStreamed) prefetch_ahead(p, kPrefetchBytes, kColumnBytes);
-      weights[r] = Element::load(p);
-    }
-    TESSERA_UNROLL
-    for (int t = 0; t < T; ++t) {
-      const F32x16 value = F32x16::broadcast(x[t]);
-      TESSERA_UNROLL
-      for (int r = 0; r < R; ++r) sum[r][t] = fma(weights[r], value, sum[r][t]);
-    }
-    if constexpr (!Element::kStreamed) prefetch_ahead(x, tile.next_x, T * sizeof(float));
-    w += kColumnBytes;
-    x += T;
-  }
-  TESSERA_UNROLL
-  for (int r = 0; r < R; ++r) {
-    TESSERA_UNROLL
-    for (int t = 0; t < T; ++t) sum[r][t].store(out(r, t));
-  }
-}
-
-/// Calls float_tile() for n_tokens (1 to T) tokens whose tile has R or more panels.
-template <class Element, int R, int T = kFloatTokens>
+/// Calls Products::multiply() for n_tokens (1 to T) tokens whose tile has R or more panels. Source: the form of
+/// weights.
+template <class Products, class Source, int R, int T = kFloatTokens>
 void float_tile_of(int64_t n_tokens, const FloatTile& tile) {
   if constexpr (T > 1)
-    if (n_tokens < T || R > float_tile_panels(T)) return float_tile_of<Element, R, T - 1>(n_tokens, tile);
-  if constexpr (R <= float_tile_panels(T)) float_tile<Element, R, T>(tile);
-}
-
-/// Weights already converted to f32, for many tokens.
-struct ConvertedElement {
-  using Stored = float;
-  static constexpr bool kStreamed = false;  // converted weights are in the cache
-  static F32x16 load(const uint8_t* p) { return F32x16::load(reinterpret_cast<const float*>(p)); }
-};
-
-inline size_t float_activation_bytes(const ActivationShape& shape) {
-  return (static_cast<size_t>(shape.k) * static_cast<size_t>(shape.n_tokens) * sizeof(float) + 63) / 64 * 64;
+    if (n_tokens < T || R > Products::tile_panels(T)) return float_tile_of<Products, Source, R, T - 1>(n_tokens, tile);
+  if constexpr (R <= Products::tile_panels(T)) Products::template multiply<Source, R, T>(tile);
 }
 
 /// Transposes elements [column, column + n) of n_rows rows (both at most 16) to consecutive columns of n_rows elements.
-inline void pack_block(const uint8_t* rows, size_t row_stride, int n_rows, int64_t column, int n, float* columns) {
+/// n_room: the number of elements from `columns` on that may be overwritten.
+inline void pack_block(const uint8_t* rows, size_t row_stride, int n_rows, int64_t column, int n, float* columns,
+                       int64_t n_room) {
   F32x16 block[kLanes];
   for (int r = 0; r < n_rows; ++r) {
     const auto* row = reinterpret_cast<const float*>(rows + static_cast<size_t>(r) * row_stride) + column;
@@ -114,8 +65,9 @@ inline void pack_block(const uint8_t* rows, size_t row_stride, int n_rows, int64
   for (int r = n_rows; r < kLanes; ++r) block[r] = F32x16::zero();
   transpose(block);
   for (int c = 0; c < n; ++c) {
-    if (n_rows == kLanes) {
-      block[c].store(columns + c * kLanes);
+    // The next columns overwrite the lanes past n_rows. A partial store takes many times as long on AMD's CPUs.
+    if (c * n_rows + kLanes <= n_room) {
+      block[c].store(columns + c * n_rows);
     } else {
       block[c].store_partial(columns + c * n_rows, n_rows);
     }
@@ -134,21 +86,92 @@ inline void pack_columns(const uint8_t* rows, size_t row_stride, int n_rows, int
   }
   for (int64_t column = 0; column < k; column += kLanes)
     pack_block(rows, row_stride, n_rows, column, static_cast<int>(k - column < kLanes ? k - column : kLanes),
-               columns + column * n_rows);
+               columns + column * n_rows, (k - column) * n_rows);
 }
 
-inline void pack_float_activations(const float* x, size_t x_stride, const ActivationShape& shape, int64_t begin,
-                                   int64_t end, void* packed) {
-  const int64_t k = shape.k, n_tokens = shape.n_tokens;
-  for (int64_t first = begin; first < end; first += kFloatTokens) {
-    const int64_t n_tile = n_tokens - first < kFloatTokens ? n_tokens - first : kFloatTokens;
-    pack_columns(reinterpret_cast<const uint8_t*>(x) + static_cast<size_t>(first) * x_stride, x_stride,
-                 static_cast<int>(n_tile), k, static_cast<float*>(packed) + first * k);
+/// Products in f32: weights are converted to f32 exactly. Each output is one chain out = fma(w, x, out) from out = 0,
+/// with columns ascending. The chain is the same for every tile shape and every division into calls.
+struct FloatProducts {
+  /// The number of panels of a tile of n_tokens; a power of two.
+  static constexpr int tile_panels(int64_t n_tokens) {
+    int panels = kFloatPanels;
+    while (panels * n_tokens < kFloatChains) panels *= 2;
+    return panels;
   }
-}
 
+  /// Words of the packed activations of a token's first n_columns.
+  static constexpr int64_t words(int64_t n_columns) { return n_columns; }
+  static void pack(const uint8_t* rows, size_t row_stride, int n_rows, int64_t k, uint8_t* words) {
+    pack_columns(rows, row_stride, n_rows, k, reinterpret_cast<float*>(words));
+  }
+
+  template <class Source, int R, int T>
+  static void multiply(const FloatTile& tile) {
+    constexpr size_t kColumnBytes = kPanelRows * sizeof(typename Source::Stored);
+    F32x16 sum[R][T];
+    TESSERA_UNROLL
+    for (int r = 0; r < R; ++r) {
+      TESSERA_UNROLL
+      for (int t = 0; t < T; ++t) sum[r][t] = tile.from_zero ? F32x16::zero() : F32x16::load(tile.out_of(r, t));
+    }
+
+    const uint8_t* w = tile.weights;
+    const auto* x = reinterpret_cast<const float*>(tile.x);
+    const size_t panel_stride = tile.panel_stride;
+    for (int64_t column = 0; column < tile.n_columns; ++column) {
+      F32x16 weights[R];
+      TESSERA_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const uint8_t* p = w + static_cast<size_t>(r) * panel_stride;
+        if constexpr (Source::kStreamed) prefetch_ahead(p, kPrefetchBytes, kColumnBytes);
+        weights[r] = Source::load(p);
+      }
+      TESSERA_UNROLL
+      for (int t = 0; t < T; ++t) {
+        const F32x16 value = F32x16::broadcast(x[t]);
+        TESSERA_UNROLL
+        for (int r = 0; r < R; ++r) sum[r][t] = fma(weights[r], value, sum[r][t]);
+      }
+      if constexpr (!Source::kStreamed) prefetch_ahead(x, tile.next_x, T * sizeof(float));
+      w += kColumnBytes;
+      x += T;
+    }
+    TESSERA_UNROLL
+    for (int r = 0; r < R; ++r) {
+      TESSERA_UNROLL
+      for (int t = 0; t < T; ++t) sum[r][t].store(tile.out_of(r, t));
+    }
+  }
+
+  /// A source of weights: a panel as it is stored.
+  template <class Element>
+  using Stored = Element;
+
+  /// A source of weights: columns converted to f32, for many tokens.
+  struct Converted {
+    using Stored = float;
+    static constexpr bool kStreamed = false;  // converted weights are in the cache
+    static F32x16 load(const uint8_t* p) { return F32x16::load(reinterpret_cast<const float*>(p)); }
+  };
+
+  /// Bytes of n_columns of a panel for Converted.
+  static constexpr size_t converted_bytes(int64_t n_columns) {
+    return static_cast<size_t>(n_columns) * kPanelRows * sizeof(float);
+  }
+  /// Converts n_columns of a panel for Converted.
+  template <class Element>
+  static void convert(const uint8_t* columns, int64_t n_columns, uint8_t* out) {
+    constexpr size_t kColumnBytes = kPanelRows * sizeof(typename Element::Stored);
+    for (int64_t i = 0; i < n_columns; ++i, columns += kColumnBytes) {
+      prefetch_ahead(columns, kPrefetchBytes, kColumnBytes);
+      Element::load(columns).store(reinterpret_cast<float*>(out) + i * kPanelRows);
+    }
+  }
+};
+
+/// How panels are stored.
 template <class Element>
-struct FloatMatmul {
+struct FloatPanels {
   using Stored = typename Element::Stored;
 
   static size_t panel_bytes(int64_t k) { return (static_cast<size_t>(k) * kPanelRows * sizeof(Stored) + 63) / 64 * 64; }
@@ -189,14 +212,36 @@ struct FloatMatmul {
       out[i] = values[row];
     }
   }
+};
 
+/// PanelFormat::activation_bytes.
+template <class Products>
+size_t float_activation_bytes(const ActivationShape& shape) {
+  return (static_cast<size_t>(shape.n_tokens * Products::words(shape.k)) * kWordBytes + 63) / 64 * 64;
+}
+
+/// PanelFormat::pack_activations. All formats with the same Products share packed activations.
+template <class Products>
+void pack_float_activations(const float* x, size_t x_stride, const ActivationShape& shape, int64_t begin, int64_t end,
+                            void* packed) {
+  const auto token_bytes = static_cast<size_t>(Products::words(shape.k)) * kWordBytes;
+  for (int64_t first = begin; first < end; first += kFloatTokens) {
+    const int64_t n_tile = shape.n_tokens - first < kFloatTokens ? shape.n_tokens - first : kFloatTokens;
+    Products::pack(reinterpret_cast<const uint8_t*>(x) + static_cast<size_t>(first) * x_stride, x_stride,
+                   static_cast<int>(n_tile), shape.k,
+                   static_cast<uint8_t*>(packed) + static_cast<size_t>(first) * token_bytes);
+  }
+}
+
+template <class Element, class Products>
+struct FloatMatmul {
   static void multiply(const void* panels, int64_t n_rows, const ActivationShape& shape, const void* packed,
                        int64_t begin, int64_t end, float* out, size_t out_stride) {
     if (begin >= end) return;
     Job job = {.w = static_cast<const uint8_t*>(panels),
                .n_rows = n_rows,
                .k = shape.k,
-               .packed = static_cast<const float*>(packed),
+               .packed = static_cast<const uint8_t*>(packed),
                .n_tokens = shape.n_tokens,
                .begin = begin,
                .end = end,
@@ -206,7 +251,7 @@ struct FloatMatmul {
       if (panel_bytes(job.k) > kCachedPanelBytes) {
         multiply_few<2>(job);
       } else {
-        multiply_few<float_tile_panels(1)>(job);
+        multiply_few<Products::tile_panels(1)>(job);
       }
     } else {
       multiply_many<kFloatPanels>(job);
@@ -215,22 +260,32 @@ struct FloatMatmul {
   }
 
  private:
+  using Stored = typename Products::template Stored<Element>;
+
+  static size_t panel_bytes(int64_t k) { return FloatPanels<Element>::panel_bytes(k); }
+
   // Larger panels are read from memory, where a core reads two streams at full speed and eight at two thirds of it.
   // Matrices with smaller panels may be in a cache, where the number of independent chains limits the speed.
   static constexpr size_t kCachedPanelBytes = 16384;
   // The number of columns whose converted weights stay in the L1 cache for all tokens: 32 KB per panel pair.
   static constexpr int64_t kConvertColumns = 256;
+  static constexpr size_t kColumnBytes = kPanelRows * sizeof(typename Element::Stored);
 
   /// The remaining work of one multiply().
   struct Job {
     const uint8_t* w;
     int64_t n_rows, k;
-    const float* packed;
+    const uint8_t* packed;
     int64_t n_tokens, begin, end;
     float* out;
     size_t out_stride;
 
     int64_t tile_tokens(int64_t t) const { return n_tokens - t < kFloatTokens ? n_tokens - t : kFloatTokens; }
+    /// The packed activations of the tile from token t on, from a column on.
+    const uint8_t* x_of(int64_t t, int64_t column = 0) const {
+      return packed +
+             static_cast<size_t>(t * Products::words(k) + tile_tokens(t) * Products::words(column)) * kWordBytes;
+    }
     float* out_of(int64_t t) const {
       return reinterpret_cast<float*>(reinterpret_cast<uint8_t*>(out) + static_cast<size_t>(t) * out_stride);
     }
@@ -245,42 +300,39 @@ struct FloatMatmul {
   template <int R>
   static void multiply_few(Job& job) {
     const int64_t t = job.begin, n = job.tile_tokens(t);
-    for (; R <= float_tile_panels(n) && job.n_rows >= R * kPanelRows; job.advance(R))
-      float_tile_of<Element, R>(n, {.weights = job.w,
-                                    .panel_stride = panel_bytes(job.k),
-                                    .x = job.packed + t * job.k,
-                                    .n_columns = job.k,
-                                    .out = job.out_of(t),
-                                    .out_stride = job.out_stride,
-                                    .from_zero = true});
+    for (; R <= Products::tile_panels(n) && job.n_rows >= R * kPanelRows; job.advance(R))
+      float_tile_of<Products, Stored, R>(n, {.weights = job.w,
+                                             .panel_stride = panel_bytes(job.k),
+                                             .x = job.x_of(t),
+                                             .n_columns = job.k,
+                                             .out = job.out_of(t),
+                                             .out_stride = job.out_stride,
+                                             .from_zero = true});
     if constexpr (R > 1) multiply_few<R / 2>(job);
   }
 
   /// Multiplies whole panels by many tokens: converts a part of R panels, then multiplies it by all tokens.
   template <int R>
   static void multiply_many(Job& job) {
-    alignas(64) float converted[R][kConvertColumns][kPanelRows];
+    constexpr size_t kPartBytes = Products::converted_bytes(kConvertColumns);
+    alignas(64) uint8_t converted[R][kPartBytes];
     for (; job.n_rows >= R * kPanelRows; job.advance(R)) {
       for (int64_t column = 0; column < job.k; column += kConvertColumns) {
         const int64_t n_columns = job.k - column < kConvertColumns ? job.k - column : kConvertColumns;
-        for (int r = 0; r < R; ++r) {
-          const uint8_t* w = job.w + static_cast<size_t>(r) * panel_bytes(job.k) +
-                             static_cast<size_t>(column) * kPanelRows * sizeof(Stored);
-          for (int64_t i = 0; i < n_columns; ++i, w += kPanelRows * sizeof(Stored)) {
-            prefetch_ahead(w, kPrefetchBytes, kPanelRows * sizeof(Stored));
-            Element::load(w).store(converted[r][i]);
-          }
-        }
+        for (int r = 0; r < R; ++r)
+          Products::template convert<Element>(
+              job.w + static_cast<size_t>(r) * panel_bytes(job.k) + static_cast<size_t>(column) * kColumnBytes,
+              n_columns, converted[r]);
         for (int64_t t = job.begin; t < job.end; t += kFloatTokens)
-          float_tile_of<ConvertedElement, R>(job.tile_tokens(t),
-                                             {.weights = reinterpret_cast<const uint8_t*>(converted),
-                                              .panel_stride = sizeof converted[0],
-                                              .x = job.packed + t * job.k + column * job.tile_tokens(t),
-                                              .next_x = static_cast<size_t>(kFloatTokens * job.k) * sizeof(float),
-                                              .n_columns = n_columns,
-                                              .out = job.out_of(t),
-                                              .out_stride = job.out_stride,
-                                              .from_zero = column == 0});
+          float_tile_of<Products, typename Products::Converted, R>(
+              job.tile_tokens(t), {.weights = converted[0],
+                                   .panel_stride = kPartBytes,
+                                   .x = job.x_of(t, column),
+                                   .next_x = static_cast<size_t>(kFloatTokens * Products::words(job.k)) * kWordBytes,
+                                   .n_columns = n_columns,
+                                   .out = job.out_of(t),
+                                   .out_stride = job.out_stride,
+                                   .from_zero = column == 0});
       }
     }
     if constexpr (R > 1) multiply_many<R / 2>(job);
@@ -290,32 +342,32 @@ struct FloatMatmul {
   static void multiply_partial_panel(const Job& job) {
     alignas(64) float whole[kFloatTokens][kPanelRows];
     for (int64_t t = job.begin; t < job.end; t += kFloatTokens) {
-      float_tile_of<Element, 1>(job.tile_tokens(t), {.weights = job.w,
-                                                     .panel_stride = 0,
-                                                     .x = job.packed + t * job.k,
-                                                     .n_columns = job.k,
-                                                     .out = whole[0],
-                                                     .out_stride = sizeof whole[0],
-                                                     .from_zero = true});
+      float_tile_of<Products, Stored, 1>(job.tile_tokens(t), {.weights = job.w,
+                                                              .panel_stride = 0,
+                                                              .x = job.x_of(t),
+                                                              .n_columns = job.k,
+                                                              .out = whole[0],
+                                                              .out_stride = sizeof whole[0],
+                                                              .from_zero = true});
       for (int64_t i = 0; i < job.tile_tokens(t); ++i)
         memcpy(job.out_of(t + i), whole[i], static_cast<size_t>(job.n_rows) * sizeof(float));
     }
   }
 };
 
-template <class Element>
+template <class Element, class Products = FloatProducts>
 constexpr PanelFormat float_panel_format() {
-  using Matmul = FloatMatmul<Element>;
-  return {.panel_bytes = Matmul::panel_bytes,
-          .pack = Matmul::pack,
-          .unpack = Matmul::unpack,
-          .dequantize_row = Matmul::dequantize_row,
+  using Panels = FloatPanels<Element>;
+  return {.panel_bytes = Panels::panel_bytes,
+          .pack = Panels::pack,
+          .unpack = Panels::unpack,
+          .dequantize_row = Panels::dequantize_row,
           .dequantize_panel = nullptr,
-          .activation_bytes = float_activation_bytes,
-          .pack_activations = pack_float_activations,
+          .activation_bytes = float_activation_bytes<Products>,
+          .pack_activations = pack_float_activations<Products>,
           .token_tile = kFloatTokens,
           .default_group = 128,
-          .multiply = Matmul::multiply};
+          .multiply = FloatMatmul<Element, Products>::multiply};
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

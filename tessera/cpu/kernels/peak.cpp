@@ -19,31 +19,6 @@ constexpr int kF32Chains = 3;
 
 }  // namespace
 
-#if defined(TESSERA_ISA_avx512)
-
-/// n rounds of bf16 dot products with operands in registers, in assembly. Not every CPU with AVX-512 has these
-/// instructions, so they are not enabled for the compiler, which could use them elsewhere.
-int64_t peak_bf16(int64_t n) {
-  for (int64_t round = 0; round < n; ++round)
-    __asm__ volatile(
-        "vdpbf16ps %%zmm12, %%zmm13, %%zmm0\n vdpbf16ps %%zmm12, %%zmm13, %%zmm1\n"
-        "vdpbf16ps %%zmm12, %%zmm13, %%zmm2\n vdpbf16ps %%zmm12, %%zmm13, %%zmm3\n"
-        "vdpbf16ps %%zmm12, %%zmm13, %%zmm4\n vdpbf16ps %%zmm12, %%zmm13, %%zmm5\n"
-        "vdpbf16ps %%zmm12, %%zmm13, %%zmm6\n vdpbf16ps %%zmm12, %%zmm13, %%zmm7\n"
-        "vdpbf16ps %%zmm12, %%zmm13, %%zmm8\n vdpbf16ps %%zmm12, %%zmm13, %%zmm9\n"
-        "vdpbf16ps %%zmm12, %%zmm13, %%zmm10\n vdpbf16ps %%zmm12, %%zmm13, %%zmm11"
-        :
-        :
-        : "zmm0", "zmm1", "zmm2", "zmm3", "zmm4", "zmm5", "zmm6", "zmm7", "zmm8", "zmm9", "zmm10", "zmm11");
-  return n * 12 * 32;
-}
-
-#else
-
-int64_t peak_bf16(int64_t) { return 0; }
-
-#endif
-
 /// n rounds of float multiply-adds with operands in registers.
 int64_t peak_f32(int64_t n) {
   // The compiler must not know that lanes are equal: it would compute equal halves of a sum once.

@@ -30,7 +30,9 @@ struct DerivedKernels {
 #include "tessera/tensor/dtype.def"
     kernels.isa = kName;
     kernels.panel_formats = panel_formats.of_dtype;
+    kernels.int16_panel_formats = kInt16PanelFormats.of_dtype;
     kernels.peak_int8 = peak_int8;
+    kernels.peak_int16 = peak_int16;
   }
 };
 
@@ -53,6 +55,7 @@ constexpr ByDType<const PanelFormat*> kPanelFormats = [] {
 constexpr Kernels kKernels = {
     .isa = kName,
     .panel_formats = kPanelFormats.of_dtype,
+    .int16_panel_formats = kInt16PanelFormats.of_dtype,
     .elementwise = kElementwiseKernels,
     .norm = &kNormKernels,
     .rope_adjacent = rope_adjacent,
@@ -71,7 +74,7 @@ constexpr Kernels kKernels = {
     .self_attention = &kSelfAttentionKernels,
     .peak_int8 = peak_int8,
     .peak_f32 = peak_f32,
-    .peak_bf16 = peak_bf16,
+    .peak_int16 = peak_int16,
     .peak_read = peak_read,
 };
 

@@ -17,6 +17,9 @@ struct ByDType {
 #define TESSERA_FORMAT(name, symbol, text, id, elements, bytes) extern const PanelFormat kPanel##symbol;
 #include "tessera/tensor/dtype.def"
 
+// matmul_int16.cpp
+extern const ByDType<const PanelFormat*> kInt16PanelFormats;
+
 // <family>.cpp of each family of operations
 extern const ElementwiseKernel kElementwiseKernels[];
 extern const NormKernels kNormKernels;
@@ -46,7 +49,7 @@ extern const SelfAttentionKernels kSelfAttentionKernels;  // self_attention.cpp
 // peak.cpp
 int64_t peak_int8(int64_t n);
 int64_t peak_f32(int64_t n);
-int64_t peak_bf16(int64_t n);
+int64_t peak_int16(int64_t n);
 int64_t peak_read(const void* data, size_t bytes);
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

@@ -22,13 +22,17 @@ ProductForm product_form(const Kernels& kernels, DType dtype, ActivationPrecisio
   switch (activations) {
     case ActivationPrecision::float32:
       if (own.dequantize_panel == nullptr) break;
-      return {*kernels.panel_formats[to_size(DType::f32)], own.default_group};
+      return {*kernels.panel_formats[to_size(DType::f32)], own.default_group, true};
     case ActivationPrecision::int8_32:
       return {own, 32};
     case ActivationPrecision::int8_64:
       return {own, 64};
     case ActivationPrecision::int8_128:
       return {own, 128};
+    case ActivationPrecision::int16:
+      if (const PanelFormat* in_int16 = kernels.int16_panel_formats[to_size(dtype)])
+        return {*in_int16, in_int16->default_group};
+      break;
     case ActivationPrecision::automatic:
       break;
   }
@@ -52,7 +56,7 @@ Panels::Panels(const Kernels& kernels, const Operand& weights, ActivationPrecisi
     : weights_(weights),
       stored_(*kernels.panel_formats[to_size(weights.dtype)]),
       multiplied_(product_form(kernels, weights.dtype, activations).format),
-      is_widened_(&stored_ != &multiplied_) {}
+      is_widened_(product_form(kernels, weights.dtype, activations).is_widened) {}
 
 int64_t Panels::n_panels() const { return div_ceil<int64_t>(weights_.shape()[1], kPanelRows); }
 

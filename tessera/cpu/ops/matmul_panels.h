@@ -13,6 +13,7 @@ namespace tessera::cpu {
 struct ProductForm {
   const PanelFormat& format;  // provides the kernel
   int64_t max_group;          // ActivationShape::max_group of the packed x
+  bool is_widened = false;    // multiplies f32 panels, made from the dtype's own panels
 
   /// Whether both forms can share the packed x.
   bool packs_as(const ProductForm& other) const {
@@ -20,8 +21,8 @@ struct ProductForm {
   }
 };
 
-/// Returns the form for a dtype that has panels: its own format, or that of f32 if its own would quantize x but
-/// `activations` is float32.
+/// Returns the form for a dtype that has panels: its own format; that of f32 if its own would quantize x but
+/// `activations` is float32; or its products in 16-bit integers, if it has them and `activations` is int16.
 ProductForm product_form(const Kernels& kernels, DType dtype, ActivationPrecision activations);
 
 /// The packed activations of one product.

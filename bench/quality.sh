@@ -3,6 +3,8 @@
 #   quality.sh formats                      stories260K in every format that its rows allow, compared with F32
 #   quality.sh activations [FILE.gguf...]   the error of 8-bit activations: each file compared with itself with float
 #                                           activations; default: stories260K in these formats
+#   quality.sh halves [FILE.gguf...]        the error of F16 and BF16 weights in 16-bit integers: each file compared with
+#                                           itself with float activations; default: stories260K in F16 and BF16
 #   quality.sh attention [FILE.gguf...]     the error of attention in f32 and int16: each file compared with itself with
 #                                           float activations; default: stories260K in some formats
 # Environment variables:
@@ -10,7 +12,7 @@
 #   TEXT       file under TESSERA_SHARED (default: text/tinyshakespeare.txt)
 #   CHUNKS     number of chunks of 512 tokens to measure (default: 60)
 set -euo pipefail
-what=${1:?formats, activations or attention}
+what=${1:?formats, activations, halves or attention}
 shift
 . "$(dirname "$0")/../scripts/common.sh"
 shared=$(realpath "${TESSERA_SHARED:-../shared}")
@@ -76,6 +78,22 @@ activations() {
       split(kl, a, " "); split(p99, b, " "); split(top, c, " ")
       printf "| %s | %.2e | %.2e | %.2e | %.2e | %.2e | %.2e | %.2f %% | %.2f %% | %.2f %% |\n", row, a[1], a[2], a[3], b[1], b[2], b[3],
         100 * c[1], 100 * c[2], 100 * c[3]}'
+  done
+}
+
+halves() {
+  local files=("$@") file cache json
+  [ ${#files[@]} -gt 0 ] || mapfile -t files < <(quantized F16 BF16)
+  echo "| file | cache | KL mean | KL 99 % | same top token |"
+  echo "|---|---|--:|--:|--:|"
+  for file in "${files[@]}"; do
+    for cache in f32 f16; do
+      base "$file" --reference-activations -ctk "$cache" -ctv "$cache"
+      json=$(compare "$file" -ctk "$cache" -ctv "$cache")
+      awk -v row="$(basename "$file" .gguf)" -v cache="${cache^^}" -v kl="$(figure kl <<<"$json")" \
+        -v p99="$(figure p99 <<<"$json")" -v top="$(figure same_top <<<"$json")" \
+        'BEGIN {printf "| %s | %s | %.2e | %.2e | %.2f %% |\n", row, cache, kl, p99, 100 * top}'
+    done
   done
 }
 

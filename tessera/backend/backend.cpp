@@ -21,10 +21,8 @@ double DevicePeaks::gmacs(Arithmetic arithmetic) const {
 }
 
 Arithmetic product_arithmetic(DType weights, ActivationPrecision activations) {
-  if (info(weights).is_blocked())
-    return activations == ActivationPrecision::float32 ? Arithmetic::f32 : Arithmetic::int8;
-  const bool is_half = weights == DType::f16 || weights == DType::bf16;
-  return is_half && activations == ActivationPrecision::int16 ? Arithmetic::int16 : Arithmetic::f32;
+  if (weights == DType::f32 || activations == ActivationPrecision::float32) return Arithmetic::f32;
+  return info(weights).is_blocked() ? Arithmetic::int8 : Arithmetic::int16;
 }
 
 Result<std::vector<NodeTime>> Backend::run_timed(GraphPlan&, const CancelToken*) {

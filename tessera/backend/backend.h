@@ -84,15 +84,15 @@ class Backend {
   virtual std::string_view warning() const { return {}; }
 };
 
-/// Precision of activations in products with weights.
+/// Precision of activations in products with weights. The CPU multiplies F16 and BF16 weights in 16-bit integers unless
+/// it is float32. F32 weights are always multiplied by floats.
 enum class ActivationPrecision : uint8_t {
   automatic,  // the device's choice
   float32,
   // Products with quantized weights: int8 in groups of at most 32, 64 or 128 columns that share a scale.
   int8_32,
   int8_64,
-  int8_128,
-  int16  // products with F16 and BF16 weights: weights and activations as 16-bit integers; others as in automatic
+  int8_128
 };
 
 /// The operands of a product with weights of this type on the CPU.

@@ -97,10 +97,11 @@ Result<DType> cache_type_from_name(std::string_view name) {
 }
 
 std::optional<ActivationPrecision> activations_from_name(std::string_view name) {
-  constexpr std::pair<std::string_view, ActivationPrecision> kNames[] = {
-      {"auto", ActivationPrecision::automatic},    {"f32", ActivationPrecision::float32},
-      {"int8-32", ActivationPrecision::int8_32},   {"int8-64", ActivationPrecision::int8_64},
-      {"int8-128", ActivationPrecision::int8_128}, {"int16", ActivationPrecision::int16}};
+  constexpr std::pair<std::string_view, ActivationPrecision> kNames[] = {{"auto", ActivationPrecision::automatic},
+                                                                         {"f32", ActivationPrecision::float32},
+                                                                         {"int8-32", ActivationPrecision::int8_32},
+                                                                         {"int8-64", ActivationPrecision::int8_64},
+                                                                         {"int8-128", ActivationPrecision::int8_128}};
   const auto* found = std::ranges::find(kNames, name, [](const auto& entry) { return entry.first; });
   if (found == std::end(kNames)) return std::nullopt;
   return found->second;
@@ -188,10 +189,11 @@ void ContextArgs::add_to(FlagTable& table) {
   table.rare("--cache-type-k -ctk", "TYPE", "type of the K cache: " + kv_format_names(),
              set_cache_type(session.type_k));
   table.rare("--cache-type-v -ctv", "TYPE", "type of the V cache", set_cache_type(session.type_v));
-  table.rare("--activations", "TYPE",
-             "precision of activations in products: f32; int8-N with quantized weights, one scale per up to N values "
-             "(32, 64, 128); int16 with F16 and BF16 weights (on the CPU, faster prompts)",
-             set_activations(session.activations), "auto: by weight format");
+  table.rare(
+      "--activations", "TYPE",
+      "precision of activations in products: f32, or int8-N with one scale per up to N values (32, 64, 128) where "
+      "weights are quantized",
+      set_activations(session.activations), "auto: by weight format, on the CPU int16 for F16 and BF16");
   table.rare("--attention-scores", "TYPE",
              "precision of the products in attention, on the CPU: f32, or int16 (faster in long prompts)",
              set_attention(session.attention), "auto: int16 if the weights are quantized");

@@ -136,6 +136,7 @@ inline F32x16 nearest_bf16(F32x16 a) { return {nearest_bf16(a.lo), nearest_bf16(
 inline F32x16 to_f32(I32x16 a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 inline I32x16 as_bits(F32x16 a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
 inline F32x16 as_floats(I32x16 a) { return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
+inline I32x16 bit_and(I32x16 a, I32x16 b) { return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)}; }
 inline I32x16 max(I32x16 a, I32x16 b) { return {_mm256_max_epi32(a.lo, b.lo), _mm256_max_epi32(a.hi, b.hi)}; }
 inline I32x16 max_halves(I32x16 a, I32x16 b) { return {_mm256_max_epi16(a.lo, b.lo), _mm256_max_epi16(a.hi, b.hi)}; }
 inline I32x16 low_halves(I32x16 a, I32x16 b) {

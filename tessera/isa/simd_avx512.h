@@ -94,6 +94,7 @@ inline F32x16 nearest_bf16(F32x16 a) {
 inline F32x16 to_f32(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline I32x16 as_bits(F32x16 a) { return {_mm512_castps_si512(a.v)}; }
 inline F32x16 as_floats(I32x16 a) { return {_mm512_castsi512_ps(a.v)}; }
+inline I32x16 bit_and(I32x16 a, I32x16 b) { return {_mm512_and_si512(a.v, b.v)}; }
 inline I32x16 max(I32x16 a, I32x16 b) { return {_mm512_max_epi32(a.v, b.v)}; }
 inline I32x16 max_halves(I32x16 a, I32x16 b) { return {_mm512_max_epi16(a.v, b.v)}; }
 inline I32x16 low_halves(I32x16 a, I32x16 b) {

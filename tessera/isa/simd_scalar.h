@@ -130,6 +130,7 @@ inline F32x16 nearest_bf16(F32x16 a) { TESSERA_LANES(F32x16, float_of((bits_of(a
 inline F32x16 to_f32(I32x16 a) { TESSERA_LANES(F32x16, static_cast<float>(a.v[i])); }
 inline I32x16 as_bits(F32x16 a) { TESSERA_LANES(I32x16, static_cast<int32_t>(bits_of(a.v[i]))); }
 inline F32x16 as_floats(I32x16 a) { TESSERA_LANES(F32x16, float_of(static_cast<uint32_t>(a.v[i]))); }
+inline I32x16 bit_and(I32x16 a, I32x16 b) { TESSERA_LANES(I32x16, a.v[i] & b.v[i]); }
 inline I32x16 max(I32x16 a, I32x16 b) { TESSERA_LANES(I32x16, a.v[i] > b.v[i] ? a.v[i] : b.v[i]); }
 /// The larger one of each of the 32 integers of 16 bits.
 inline I32x16 max_halves(I32x16 a, I32x16 b) {

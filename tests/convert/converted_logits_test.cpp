@@ -60,9 +60,11 @@ TEST_P(ConvertedModel, ComputesTheSameFromEitherType) {
   std::vector<float> logits[2];
   for (const FileType type : {FileType::bf16, FileType::f32}) {
     ASSERT_OK_AND_ASSIGN(const auto engine, converted_engine(folder, type));
-    ASSERT_OK_AND_ASSIGN(
-        const auto session,
-        Session::create(engine, {.n_ctx = 64, .n_outputs = 7, .type_k = DType::f32, .type_v = DType::f32}));
+    ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 64,
+                                                                      .n_outputs = 7,
+                                                                      .type_k = DType::f32,
+                                                                      .type_v = DType::f32,
+                                                                      .activations = ActivationPrecision::float32}));
     ASSERT_OK_AND_ASSIGN(logits[type == FileType::f32 ? 1 : 0], logits_of(*session, token_ids(*engine, 7)));
   }
   ASSERT_EQ(logits[0].size(), logits[1].size());

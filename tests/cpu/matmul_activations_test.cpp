@@ -1,4 +1,4 @@
-// The precision of activations in products: floats, int8 in groups of a chosen size, or int16. Tests
+// The precision of activations in products: floats, int16, or int8 in groups of a chosen size. Tests
 // every type, packed or not, any number of threads, and products that run together. matmul_kernels_test.cpp checks the
 // groups.
 #include <gtest/gtest.h>
@@ -125,8 +125,8 @@ TEST(Activations, AsFloatsGiveATokenTheSameBitsWhateverItsNeighbours) {
 TEST(Activations, OfOneXGiveEachProductWhatItGivesAlone) {
   const DType types[] = {DType::q8_0, DType::f16, DType::q4_k, DType::f32, DType::q4_0, DType::q6_k, DType::bf16};
   Rng rng(3);
-  for (const ActivationPrecision activations : {ActivationPrecision::float32, ActivationPrecision::int8_32,
-                                                ActivationPrecision::int8_64, ActivationPrecision::int16})
+  for (const ActivationPrecision activations :
+       {ActivationPrecision::float32, ActivationPrecision::int8_32, ActivationPrecision::int8_64})
     for (const int n_threads : {1, 3})
       for (const int64_t n_tokens : {1, 20}) {
         const Cpu cpu("", n_threads, activations);
@@ -151,7 +151,9 @@ TEST(Activations, OfOneXGiveEachProductWhatItGivesAlone) {
 std::vector<float> kernel_product(const cpu::Kernels& kernels, const Weights& w, const std::vector<float>& x,
                                   int64_t max_group) {
   const int64_t k = w.shape[0], n_rows = w.shape[1];
-  const cpu::PanelFormat& format = *kernels.panel_formats[static_cast<size_t>(w.dtype)];
+  const cpu::PanelFormat* const in_int16 = kernels.int16_panel_formats[static_cast<size_t>(w.dtype)];
+  const cpu::PanelFormat& format =
+      in_int16 != nullptr ? *in_int16 : *kernels.panel_formats[static_cast<size_t>(w.dtype)];
   const cpu::ActivationShape shape{.k = k, .n_tokens = static_cast<int64_t>(x.size()) / k, .max_group = max_group};
   const size_t stride = row_bytes(w.dtype, k).value();
   Bytes panels(format.panel_bytes(k) * static_cast<size_t>(div_ceil<int64_t>(n_rows, cpu::kPanelRows)));
@@ -213,8 +215,8 @@ TEST(Activations, GroupsOfFormatsByDefault) {
 
 TEST(Activations, OfMoreTokensNeverTakeLessScratch) {
   for (const std::string& isa : isa::usable_isas())
-    for (const ActivationPrecision activations : {ActivationPrecision::float32, ActivationPrecision::int8_32,
-                                                  ActivationPrecision::int8_64, ActivationPrecision::int16}) {
+    for (const ActivationPrecision activations :
+         {ActivationPrecision::float32, ActivationPrecision::int8_32, ActivationPrecision::int8_64}) {
       const Cpu cpu(isa, 4, activations);
       for (const DType dtype : weight_types()) {
         size_t before = 0;

@@ -65,8 +65,7 @@ inline std::vector<FormatCase> format_cases(const Kernels* kernels) {
 
 inline std::vector<FormatCase> all_format_cases() {
   std::vector<FormatCase> cases;
-  for (const Kernels* kernels : usable_kernels())
-    std::ranges::copy(format_cases(kernels), std::back_inserter(cases));
+  for (const Kernels* kernels : usable_kernels()) std::ranges::copy(format_cases(kernels), std::back_inserter(cases));
   return cases;
 }
 
@@ -164,7 +163,7 @@ inline AlignedBytes pack_activations(const FormatCase& c, const std::vector<floa
 
 /// The output [n_rows, n_tokens] of one call.
 inline std::vector<float> multiply(const FormatCase& c, const AlignedBytes& panels, int64_t n_rows, int64_t k,
-                            const std::vector<float>& x, int64_t n_tokens, int64_t max_group = 128) {
+                                   const std::vector<float>& x, int64_t n_tokens, int64_t max_group = 128) {
   const ActivationShape shape{.k = k, .n_tokens = n_tokens, .max_group = max_group};
   const AlignedBytes packed = pack_activations(c, x, shape);
   Guarded<float> out(n_rows * n_tokens);

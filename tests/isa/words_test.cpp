@@ -63,6 +63,7 @@ TEST(IsaLanes, PairsAreTwoIntegersOfSixteenBits) {
   EXPECT_EQ(lane(low_halves(of(0x12345678), of(0x9abcdef0))), 0xdef05678);
   EXPECT_EQ(lane(max_halves(of(0x0001ffff), of(0xffff0002))), 0x00010002u);
   EXPECT_EQ(lane(max_halves(of(0x80007fff), of(0x7fff8000))), 0x7fff7fffu);
+  EXPECT_EQ(lane(bit_and(of(0x12345678), of(0xff00ff0f))), 0x12005608u);
   EXPECT_EQ(lane(max(of(0xffffffff), of(3))), 3u);
   EXPECT_EQ(lane(add_pairs(of(10), of(0x0003fffe), of(0xffff0005))), static_cast<uint32_t>(10 - 2 * 5 - 3));
   EXPECT_EQ(lane(add_pairs(of(0), of(0x80008000), of(0x80008000))), 0x80000000u) << "a sum that wraps";

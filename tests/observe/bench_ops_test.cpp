@@ -51,9 +51,9 @@ TEST_F(BenchOps, ArithmeticOfAProductFollowsWeightsAndActivations) {
     ASSERT_OK_AND_ASSIGN(const auto halves, rows("^mul_mat f16 256x32 t1$"));
     EXPECT_EQ(halves.at(0).arithmetic, of_f16);
   };
-  expect(ActivationPrecision::automatic, Arithmetic::int8, Arithmetic::f32);
+  expect(ActivationPrecision::automatic, Arithmetic::int8, Arithmetic::int16);
+  expect(ActivationPrecision::int8_64, Arithmetic::int8, Arithmetic::int16);
   expect(ActivationPrecision::float32, Arithmetic::f32, Arithmetic::f32);
-  expect(ActivationPrecision::int16, Arithmetic::int8, Arithmetic::int16);
 }
 
 TEST_F(BenchOps, StopsAtAnErrorOfTheSink) {

@@ -39,34 +39,29 @@ struct Encoder {
 /// The magnitudes of floats as integers. They have the same order, in which a NaN is above all numbers.
 inline I32x16 magnitude_bits(F32x16 x) { return as_bits(abs(x)); }
 
-/// The bits of the largest magnitudes of 16 vectors of 16-bit floats, stored as [pair][first, second][16 vectors].
-/// load() reads an element of the 16 vectors as floats.
-template <class Load>
-inline I32x16 largest_of_pairs(const void* pairs, int n_pairs, Load load) {
-  // The bits of 16-bit floats have the order of their magnitudes too.
-  constexpr int kPairBytes = 2 * kLanes * static_cast<int>(sizeof(uint16_t));
-  const auto* p = static_cast<const uint8_t*>(pairs);
-  const auto magnitudes = [](const uint8_t* pair) {
-    return select_bits(0x7fff7fff, I32x16::load(pair), I32x16::zero());
-  };
-  I32x16 even = I32x16::zero(), odd = even;
-  int i = 0;
-  for (; i + 2 <= n_pairs; i += 2, p += 2 * kPairBytes) {
-    even = max_halves(even, magnitudes(p));
-    odd = max_halves(odd, magnitudes(p + kPairBytes));
+inline constexpr size_t kPairBytes = 2 * kLanes * sizeof(uint16_t);  // two elements of 16 vectors of 16-bit floats
+
+/// The largest magnitudes of 16 vectors of 16-bit floats, which are stored as [pair][first, second][16 vectors].
+struct LargestOfPairs {
+  I32x16 magnitudes = I32x16::zero();
+
+  /// Compares those of a pair of elements. The bits of 16-bit floats have the order of their magnitudes too.
+  void add(const void* pair) {
+    magnitudes = max_halves(magnitudes, bit_and(I32x16::load(pair), I32x16::broadcast(0x7fff7fff)));
   }
-  if (i < n_pairs) even = max_halves(even, magnitudes(p));
-  alignas(64) uint16_t highest[2 * kLanes];
-  max_halves(even, odd).store(highest);
-  return max(magnitude_bits(load(highest)), magnitude_bits(load(highest + kLanes)));
-}
+  /// The bits of the magnitudes as floats. load() reads an element of the 16 vectors.
+  template <class Load>
+  I32x16 bits(Load load) const {
+    alignas(64) uint16_t halves[2 * kLanes];
+    magnitudes.store(halves);
+    return max(magnitude_bits(load(halves)), magnitude_bits(load(halves + kLanes)));
+  }
+};
 
 /// Encodes n floats as pairs, `stride` words apart. A last element without a partner is paired with 0. Returns the
 /// unit.
 inline float encode_floats(const float* x, int n, float limit, int32_t* pairs, int64_t stride) {
-  const auto part = [=](int i) {
-    return n - i >= kLanes ? F32x16::load(x + i) : F32x16::load_partial(x + i, n - i);
-  };
+  const auto part = [=](int i) { return n - i >= kLanes ? F32x16::load(x + i) : F32x16::load_partial(x + i, n - i); };
   I32x16 magnitudes = I32x16::zero();
   for (int i = 0; i < n; i += kLanes) magnitudes = max(magnitudes, magnitude_bits(part(i)));
   alignas(64) int32_t lanes[kLanes];

@@ -99,6 +99,9 @@ struct FloatProducts {
     return panels;
   }
 
+  /// Panels of a tile of few tokens, if panels are read from memory.
+  static constexpr int kStreamedPanels = 2;
+
   /// Words of the packed activations of a token's first n_columns.
   static constexpr int64_t words(int64_t n_columns) { return n_columns; }
   static void pack(const uint8_t* rows, size_t row_stride, int n_rows, int64_t k, uint8_t* words) {
@@ -249,7 +252,7 @@ struct FloatMatmul {
                .out_stride = out_stride};
     if (end - begin <= kFloatTokens) {
       if (panel_bytes(job.k) > kCachedPanelBytes) {
-        multiply_few<2>(job);
+        multiply_few<Products::kStreamedPanels>(job);
       } else {
         multiply_few<Products::tile_panels(1)>(job);
       }
@@ -264,7 +267,7 @@ struct FloatMatmul {
 
   static size_t panel_bytes(int64_t k) { return FloatPanels<Element>::panel_bytes(k); }
 
-  // Larger panels are read from memory, where a core reads two streams at full speed and eight at two thirds of it.
+  // Larger panels are read from memory, where a core reads few streams at full speed and eight at two thirds of it.
   // Matrices with smaller panels may be in a cache, where the number of independent chains limits the speed.
   static constexpr size_t kCachedPanelBytes = 16384;
   // The number of columns whose converted weights stay in the L1 cache for all tokens: 32 KB per panel pair.

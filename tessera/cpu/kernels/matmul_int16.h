@@ -16,8 +16,9 @@ struct Int16Products {
   static constexpr int kGroupColumns = 64;
   static constexpr float kLimit = largest_code(kGroupColumns);
 
-  /// Sums are exact, so they need few independent chains.
   static constexpr int tile_panels(int64_t /*n_tokens*/) { return kFloatPanels; }
+  /// Panels of a tile of few tokens, if panels are read from memory.
+  static constexpr int kStreamedPanels = 1;
 
   static constexpr int64_t words(int64_t n_columns) {
     return (n_columns + kGroupColumns - 1) / kGroupColumns + (n_columns + 1) / 2;
@@ -35,41 +36,54 @@ struct Int16Products {
     }
   }
 
-  /// A group of a panel whose codes are computed as they are multiplied. A panel is padded to pairs of columns.
+  // A source of weights: codes of a group of a panel.
+
+  /// A group as it is stored, padded to pairs of columns. Codes are computed as they are multiplied.
   template <class Element>
-  struct Stored {
+  class Stored {
+   public:
+    static constexpr bool kStreamed = true;  // tiles read it from memory
     static constexpr size_t bytes(int n_columns) {
       return static_cast<size_t>(n_columns) * kPanelRows * sizeof(typename Element::Stored);
     }
 
+    // A pass of its own. Memory is slower if lines of the next group are read between products (docs/kernels.md).
     void start(const uint8_t* group, int n_columns) {
-      columns = group;
-      encoder = Encoder(as_floats(largest_of_pairs(columns, n_pairs(n_columns), load)), kLimit);
+      const auto load = [](const uint16_t* column) { return Element::load(reinterpret_cast<const uint8_t*>(column)); };
+      group_ = group;
+      LargestOfPairs even, odd;
+      int i = 0;
+      for (; i + 2 <= n_pairs(n_columns); i += 2) {
+        even.add(group + bytes(2 * i));
+        odd.add(group + bytes(2 * i + 2));
+      }
+      if (i < n_pairs(n_columns)) even.add(group + bytes(2 * i));
+      encoder_ = Encoder(as_floats(max(even.bits(load), odd.bits(load))), kLimit);
     }
-    F32x16 unit() const { return encoder.unit; }
+    F32x16 unit() const { return encoder_.unit; }
     I32x16 pair(int i) const {
-      const uint8_t* p = columns + static_cast<size_t>(i) * bytes(2);
+      const uint8_t* p = group_ + bytes(2 * i);
       prefetch_ahead(p, kPrefetchBytes, bytes(2));
-      return encoder.pair(Element::load(p), Element::load(p + bytes(1)));
+      return encoder_.pair(Element::load(p), Element::load(p + bytes(1)));
     }
 
    private:
-    static F32x16 load(const uint16_t* column) { return Element::load(reinterpret_cast<const uint8_t*>(column)); }
-
-    const uint8_t* columns;
-    Encoder encoder;
+    const uint8_t* group_;
+    Encoder encoder_;
   };
 
-  /// A group as codes: units, then the pairs of columns.
-  struct Converted {
+  /// A group of codes: the units, then the pairs of columns.
+  class Converted {
+   public:
+    static constexpr bool kStreamed = false;
     static constexpr size_t bytes(int n_columns) { return kVectorBytes * static_cast<size_t>(1 + n_pairs(n_columns)); }
 
-    void start(const uint8_t* group, int /*n_columns*/) { units = group; }
-    F32x16 unit() const { return F32x16::load(reinterpret_cast<const float*>(units)); }
-    I32x16 pair(int i) const { return I32x16::load(units + static_cast<size_t>(1 + i) * kVectorBytes); }
+    void start(const uint8_t* group, int /*n_columns*/) { units_ = group; }
+    F32x16 unit() const { return F32x16::load(reinterpret_cast<const float*>(units_)); }
+    I32x16 pair(int i) const { return I32x16::load(units_ + static_cast<size_t>(1 + i) * kVectorBytes); }
 
    private:
-    const uint8_t* units;
+    const uint8_t* units_;
   };
 
   static constexpr size_t converted_bytes(int64_t n_columns) {
@@ -124,7 +138,7 @@ struct Int16Products {
           TESSERA_UNROLL
           for (int r = 0; r < R; ++r) sum[r][t] = add_pairs(sum[r][t], weights[r], value);
         }
-        prefetch_ahead(x, tile.next_x, T * kWordBytes);
+        if constexpr (!Source::kStreamed) prefetch_ahead(x, tile.next_x, T * kWordBytes);
         x += T;
       }
       F32x16 unit[R];

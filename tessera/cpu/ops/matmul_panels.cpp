@@ -19,24 +19,22 @@ constexpr int64_t kChunkMacs = int64_t{1} << 26;
 
 ProductForm product_form(const Kernels& kernels, DType dtype, ActivationPrecision activations) {
   const PanelFormat& own = *kernels.panel_formats[to_size(dtype)];
+  const PanelFormat* const in_int16 = kernels.int16_panel_formats[to_size(dtype)];
+  if (activations == ActivationPrecision::float32)
+    return own.dequantize_panel == nullptr
+               ? ProductForm{own, own.default_group}
+               : ProductForm{*kernels.panel_formats[to_size(DType::f32)], own.default_group, true};
+  if (in_int16 != nullptr) return {*in_int16, in_int16->default_group};
   switch (activations) {
-    case ActivationPrecision::float32:
-      if (own.dequantize_panel == nullptr) break;
-      return {*kernels.panel_formats[to_size(DType::f32)], own.default_group, true};
     case ActivationPrecision::int8_32:
       return {own, 32};
     case ActivationPrecision::int8_64:
       return {own, 64};
     case ActivationPrecision::int8_128:
       return {own, 128};
-    case ActivationPrecision::int16:
-      if (const PanelFormat* in_int16 = kernels.int16_panel_formats[to_size(dtype)])
-        return {*in_int16, in_int16->default_group};
-      break;
-    case ActivationPrecision::automatic:
-      break;
+    default:
+      return {own, own.default_group};
   }
-  return {own, own.default_group};
 }
 
 size_t panel_scratch_bytes(const Kernels& kernels, const Step& step) {

@@ -21,8 +21,8 @@ struct ProductForm {
   }
 };
 
-/// Returns the form for a dtype that has panels: its own format; that of f32 if its own would quantize x but
-/// `activations` is float32; or its products in 16-bit integers, if it has them and `activations` is int16.
+/// Returns the form for a dtype that has panels. float32: its own format, or that of f32 if its own would quantize x.
+/// Otherwise its products in 16-bit integers, or its own format if it has none.
 ProductForm product_form(const Kernels& kernels, DType dtype, ActivationPrecision activations);
 
 /// The packed activations of one product.

@@ -60,8 +60,8 @@ F32x16 scores_of(const AttentionTask& task, F32x16 dots, int row, int64_t begin)
 /// with 0 for masked tokens. Row 0 is the task's row `first`. correction[r] is the factor for the row's earlier sums.
 /// It has 16 entries; entries past n_rows are unspecified.
 ///
-/// With kCodes, `units` are the logarithms to base 2 of one unit of s, for each row, and the unit of RowState::max is a
-/// logarithm to base 2. Otherwise it is that of scores.
+/// With kCodes, s times `units` of its row are logarithms to base 2 of weights, and RowState::max is such a logarithm.
+/// Otherwise s and RowState::max are scores.
 template <bool kCodes, class Weights>
 void softmax_block(const AttentionTask& task, int first, int n_rows, const uint64_t* seen, int64_t begin,
                    const float* units, float* s, RowState* states, float* correction, Weights& weights) {

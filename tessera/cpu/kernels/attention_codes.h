@@ -186,7 +186,7 @@ class CodeKeys {
     if (stays_stored_) return kernels_->scores[n - 1](queries_, n_pairs_, keys_, ahead_, tokens, dim_, limit_, s);
     kCodeKernels.scores[n - 1](queries_ + first * n_pairs_, n_pairs_, codes_, key_units_, tokens, n_pairs_, s);
   }
-  /// The units of the scores of rows `first` on: their logarithms to base 2.
+  /// The factors of rows `first` on that make sums of products of codes logarithms to base 2 of softmax weights.
   const float* units(int first) const { return query_units_ + first; }
 
  private:

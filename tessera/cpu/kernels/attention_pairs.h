@@ -86,9 +86,10 @@ void pack_values(const char* block, ptrdiff_t ahead, uint64_t tokens, int dim, i
 // Register tiles ----------------------------------------------------------------------
 
 /// Like accumulate_columns() of attention_tiles.h, for packed weights p [R][32] of the pairs of tokens in `pairs`.
-template <int R, int C>
-inline void accumulate_pairs(const uint32_t* block, uint32_t pairs, int dim, int column, const uint32_t* p,
-                             const float* correction, float* acc) {
+/// load(pair, v) reads C vectors of the pair's V rows, from `column` on.
+template <int R, int C, class Load>
+inline void accumulate_pairs(uint32_t pairs, int dim, int column, const uint32_t* p, const float* correction,
+                             float* acc, Load load) {
   F32x16 sums[R][C];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r)
@@ -99,10 +100,8 @@ inline void accumulate_pairs(const uint32_t* block, uint32_t pairs, int dim, int
     }
   for (uint32_t rest = pairs; rest != 0; rest &= rest - 1) {
     const int pair = __builtin_ctz(rest);
-    const uint32_t* row = block + pair * dim + column;
     Bf16Pairs v[C];
-#pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) v[c] = Bf16Pairs::load(row + c * kLanes);
+    load(pair, v);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
       const Bf16Pairs weight = Bf16Pairs::broadcast(p[r * kPairsPerBlock + pair]);
@@ -114,6 +113,17 @@ inline void accumulate_pairs(const uint32_t* block, uint32_t pairs, int dim, int
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) sums[r][c].store(acc + r * dim + column + c * kLanes);
+}
+
+/// accumulate_pairs() for packed V rows.
+template <int R, int C>
+inline void accumulate_packed(const uint32_t* block, uint32_t pairs, int dim, int column, const uint32_t* p,
+                              const float* correction, float* acc) {
+  accumulate_pairs<R, C>(pairs, dim, column, p, correction, acc, [=](int pair, Bf16Pairs(&v)[C]) {
+    const uint32_t* const row = block + pair * dim + column;
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) v[c] = Bf16Pairs::load(row + c * kLanes);
+  });
 }
 
 /// The pairs of tokens that contain any of `tokens`.
@@ -130,8 +140,8 @@ void accumulate_all_pairs(const uint32_t* block, uint64_t tokens, int dim, const
   constexpr int kVectors = tile_vectors(R);
   int column = 0;
   for (; column + kVectors * kLanes <= dim; column += kVectors * kLanes)
-    accumulate_pairs<R, kVectors>(block, pairs, dim, column, p, correction, acc);
-  for (; column < dim; column += kLanes) accumulate_pairs<R, 1>(block, pairs, dim, column, p, correction, acc);
+    accumulate_packed<R, kVectors>(block, pairs, dim, column, p, correction, acc);
+  for (; column < dim; column += kLanes) accumulate_packed<R, 1>(block, pairs, dim, column, p, correction, acc);
 }
 
 /// V rows 2 * pair and 2 * pair + 1 of a stored block, with zeros in place of a row that is not in `tokens`.
@@ -150,7 +160,7 @@ struct StoredPair {
   }
 };
 
-/// Like accumulate_pairs(), for V rows of a stored block.
+/// accumulate_pairs() for V rows of a stored block.
 template <class Row, int R, int C>
 inline void accumulate_stored(const char* block, ptrdiff_t ahead, uint64_t tokens, uint32_t pairs, int dim, int column,
                               const uint32_t* p, const float* correction, float* acc) {
@@ -159,34 +169,14 @@ inline void accumulate_stored(const char* block, ptrdiff_t ahead, uint64_t token
   const int origin = kWholeBlocks ? column : 0;
   const size_t row_bytes = Row::bytes(dim);
   const char* const values = block + Row::bytes(origin);
-  F32x16 sums[R][C];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) {
-      const F32x16 earlier = F32x16::load(acc + r * dim + column + c * kLanes);
-      sums[r][c] = mul(earlier, F32x16::broadcast(correction[r]));
-    }
-  for (uint32_t rest = pairs; rest != 0; rest &= rest - 1) {
-    const int pair = __builtin_ctz(rest);
+  accumulate_pairs<R, C>(pairs, dim, column, p, correction, acc, [=](int pair, Bf16Pairs(&v)[C]) {
     const StoredPair<Row> rows(values, row_bytes, tokens, pair);
     const char* const next = values + static_cast<size_t>(2 * pair) * row_bytes + ahead;
     prefetch<Row>(next, Row::bytes(Row::kBlock) * C * kLanes / Row::kBlock);
     prefetch<Row>(next + row_bytes, Row::bytes(Row::kBlock) * C * kLanes / Row::kBlock);
-    Bf16Pairs v[C];
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) v[c] = rows.load((kWholeBlocks ? 0 : column) + c * kLanes);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const Bf16Pairs weight = Bf16Pairs::broadcast(p[r * kPairsPerBlock + pair]);
-#pragma GCC unroll 8
-      for (int c = 0; c < C; ++c) sums[r][c] = add_dot(weight, v[c], sums[r][c]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 8
-    for (int c = 0; c < C; ++c) sums[r][c].store(acc + r * dim + column + c * kLanes);
+  });
 }
 
 template <class Row, int R>

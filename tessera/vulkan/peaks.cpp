@@ -92,7 +92,7 @@ Result<DevicePeaks> measure_peaks(const Context& context, Pipelines& pipelines, 
   }
   DevicePeaks peaks;
   peaks.f32_gmacs = static_cast<double>(n_invocations * n_loops * kMacsPerLoop) / seconds[0] * 1e-9;
-  peaks.int8_gmacs = peaks.f32_gmacs;
+  peaks.int8_gmacs = peaks.int16_gmacs = peaks.f32_gmacs;  // all multiply-adds are in floats
   peaks.read_gbps = static_cast<double>(n_reads * n_invocations * kQuadBytes) / seconds[1] * 1e-9;
   return peaks;
 }

@@ -29,6 +29,7 @@ TEST_F(VulkanDevice, TellsWhatItIs) {
   EXPECT_ERROR(device.wrap_host({}), "vulkan:0 has no use");
   ASSERT_OK_AND_ASSIGN(const DevicePeaks peaks, device.measure_peaks({}));
   EXPECT_GT(peaks.f32_gmacs, 0.01);
+  EXPECT_GT(peaks.int16_gmacs, 0.01);
   EXPECT_GT(peaks.read_gbps, 0.01);
 }
 

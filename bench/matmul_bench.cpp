@@ -1,10 +1,11 @@
 // Benchmarks matrix multiplication on one thread, per weight dtype and instruction set, as a share of the peaks
 // measured in the same run:
 //   prefill/...  GMAC/s of a 2048 x 2048 weight with T tokens, relative to the int8 or f32 multiply-add peak
-//   int16/T510/..., int16/T1/...  the same in 16-bit integers, relative to their peak
+//   int16/T510/..., int16/T1/..., decode_int16/..., few_int16/...  the same in 16-bit integers, relative to their peak
 //   group32/T510/..., group64/..., group128/...  the same with activations that share a scale in groups of 32, 64 or
 //                128 columns, instead of the format's default
-//   decode/...   GB/s of one token through 96 MB of weights, relative to the streaming read peak
+//   decode/...   one token through 96 MB of weights, relative to the streaming read peak
+//   few/T8/...   the same with 2 to 64 tokens, relative to the nearer of the two peaks
 //   pack/...     GB/s of file bytes converted to panels
 // The machine may be shared: each repetition measures kernel and peak alternately. Compare the medians.
 //   ninja -C build/release matmul_bench && build/release/bench/matmul_bench --benchmark_repetitions=7
@@ -131,20 +132,29 @@ void prefill(benchmark::State& state, const cpu::PanelFormat* format, Peak peak,
   report(state, "GMAC/s", static_cast<double>(macs), seconds, static_cast<double>(peak_macs), peak_seconds);
 }
 
-void decode(benchmark::State& state, const cpu::Kernels* kernels, const cpu::PanelFormat* format, DType dtype) {
+/// The share is that of the nearer bound: the streaming read or the multiply-adds.
+void from_memory(benchmark::State& state, const cpu::Kernels* kernels, const cpu::PanelFormat* format, Peak peak,
+                 DType dtype, int64_t n_tokens) {
   const int64_t n_panels = (96 << 20) / static_cast<int64_t>(format->panel_bytes(kColumns)) / 16 * 16;
-  Problem problem(format, dtype, n_panels * 16, 1);
-  double seconds = 0, peak_seconds = 0;
-  size_t bytes = 0, peak_bytes = 0;
+  Problem problem(format, dtype, n_panels * 16, n_tokens);
+  double seconds = 0, read_seconds = 0, peak_seconds = 0;
+  size_t bytes = 0, read_bytes = 0;
+  int64_t macs = 0, peak_macs = 0;
   for ([[maybe_unused]] auto _ : state) {
     const double once = seconds_of([&] { problem.multiply(0, problem.n_rows); });
     state.SetIterationTime(once);
     seconds += once;
     bytes += problem.panels_bytes();
-    peak_seconds += seconds_of(
-        [&] { peak_bytes += static_cast<size_t>(kernels->peak_read(problem.panels.get(), problem.panels_bytes())); });
+    macs += problem.n_rows * kColumns * n_tokens;
+    read_seconds += seconds_of(
+        [&] { read_bytes += static_cast<size_t>(kernels->peak_read(problem.panels.get(), problem.panels_bytes())); });
+    peak_seconds += seconds_of([&] { peak_macs += peak(100'000); });
   }
-  report(state, "GB/s", static_cast<double>(bytes), seconds, static_cast<double>(peak_bytes), peak_seconds);
+  const double bound_of_read = static_cast<double>(bytes) * read_seconds / static_cast<double>(read_bytes);
+  const double bound_of_macs = static_cast<double>(macs) * peak_seconds / static_cast<double>(peak_macs);
+  state.counters["GMAC/s"] = static_cast<double>(macs) / seconds * 1e-9;
+  state.counters["GB/s"] = static_cast<double>(bytes) / seconds * 1e-9;
+  state.counters["share_%"] = 100 * std::max(bound_of_read, bound_of_macs) / seconds;
 }
 
 void pack(benchmark::State& state, const cpu::Kernels* kernels, const cpu::PanelFormat* of_dtype, DType dtype) {
@@ -218,11 +228,16 @@ const bool kRegistered = [] {
           if (!is_float(dtype))
             add(fmt::format("group{}/T{}", group, n_tokens),
                 [=](benchmark::State& state) { prefill(state, own, peak, dtype, n_tokens, group); });
-      add("decode", [=](benchmark::State& state) { decode(state, kernels, own, dtype); });
+      const auto add_from_memory = [&](const std::string& suffix, const cpu::PanelFormat* format, Peak peak_of_format) {
+        for (const int64_t n_tokens : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64})
+          add(n_tokens == 1 ? "decode" + suffix : fmt::format("few{}/T{}", suffix, n_tokens),
+              [=](benchmark::State& state) { from_memory(state, kernels, format, peak_of_format, dtype, n_tokens); });
+      };
+      add_from_memory("", own, peak);
       add("pack", [=](benchmark::State& state) { pack(state, kernels, own, dtype); });
       add("activations", [=](benchmark::State& state) { activations(state, kernels, own, dtype); });
       if (in_int16 != nullptr) {
-        add("decode_int16", [=](benchmark::State& state) { decode(state, kernels, in_int16, dtype); });
+        add_from_memory("_int16", in_int16, kernels->peak_int16);
         add("activations_int16", [=](benchmark::State& state) { activations(state, kernels, in_int16, dtype); });
       }
     }

@@ -1,6 +1,5 @@
-// The precision of activations in products: floats, int16, or int8 in groups of a chosen size. Tests
-// every type, packed or not, any number of threads, and products that run together. matmul_kernels_test.cpp checks the
-// groups.
+// The precision of activations in products: floats, int16, or int8 in groups of a chosen size. Tests every type, packed
+// or not, any number of threads, and products that run together. matmul_kernels_test.cpp checks the groups.
 #include <gtest/gtest.h>
 
 #include <array>

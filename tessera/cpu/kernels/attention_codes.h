@@ -13,15 +13,9 @@ template <class Row>
 inline F32x16 largest_magnitudes(const char* tile, int dim) {
   if constexpr (Row::kBlock == 1 && Row::bytes(1) == 2) {
     const auto load = [](const void* element) { return Row::load(element, 0); };
-    LargestOfPairs even, odd;
-    int i = 0;
-    for (; i + 4 <= dim; i += 4, tile += 2 * kPairBytes) {
-      even.add(tile);
-      odd.add(tile + kPairBytes);
-    }
-    for (; i + 2 <= dim; i += 2, tile += kPairBytes) even.add(tile);
-    const I32x16 highest = max(even.bits(load), odd.bits(load));
-    return as_floats(i < dim ? max(highest, magnitude_bits(load(tile))) : highest);
+    const I32x16 highest = largest_of_pairs(tile, dim / 2, load);
+    if (dim % 2 == 0) return as_floats(highest);
+    return as_floats(max(highest, magnitude_bits(load(tile + static_cast<size_t>(dim / 2) * kPairBytes))));
   } else {
     I32x16 first_highest = I32x16::zero(), second_highest = first_highest;
     for_each_pair<Row>(tile, dim, [&](int, F32x16 first, F32x16 second) {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "tessera/cpu/kernels/float_elements.h"
 #include "tessera/cpu/kernels/matmul_float.h"
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
@@ -39,7 +40,7 @@ void multiply_panels(const Packed& packed, int64_t n_tile, int& panel, int n_who
   for (; panel + R <= n_whole; panel += R) {
     tile.weights = reinterpret_cast<const uint8_t*>(packed.x[panel]);
     tile.out = out + panel * kPanelRows;
-    float_tile_of<FloatProducts, FloatProducts::Converted, R>(n_tile, tile);
+    float_tile_of<FloatProducts, ElementF32, R>(n_tile, tile);
   }
   if constexpr (R > 1) multiply_panels<R / 2>(packed, n_tile, panel, n_whole, tile, out);
 }
@@ -67,7 +68,7 @@ void multiply_tile(const OuterTask& task, const Packed& packed, int64_t n, int64
   tile.weights = reinterpret_cast<const uint8_t*>(packed.x[n_whole]);
   tile.out = whole[0];
   tile.out_stride = sizeof whole[0];
-  float_tile_of<FloatProducts, FloatProducts::Converted, 1>(n_tile, tile);
+  float_tile_of<FloatProducts, ElementF32, 1>(n_tile, tile);
   for (int64_t t = 0; t < n_tile; ++t) memcpy(last + t * task.out_stride, whole[t], bytes);
 }
 

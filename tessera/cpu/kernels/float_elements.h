@@ -7,19 +7,16 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 struct ElementF32 {
   using Stored = float;
-  static constexpr bool kStreamed = true;  // tiles read it from memory
   static F32x16 load(const uint8_t* p) { return F32x16::load(reinterpret_cast<const float*>(p)); }
 };
 
 struct ElementF16 {
   using Stored = uint16_t;
-  static constexpr bool kStreamed = true;
   static F32x16 load(const uint8_t* p) { return F32x16::load_f16(reinterpret_cast<const uint16_t*>(p)); }
 };
 
 struct ElementBF16 {
   using Stored = uint16_t;
-  static constexpr bool kStreamed = true;
   static F32x16 load(const uint8_t* p) { return F32x16::load_bf16(reinterpret_cast<const uint16_t*>(p)); }
 };
 

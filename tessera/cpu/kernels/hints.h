@@ -1,4 +1,4 @@
-// Hints to the compiler and the caches. Used by matmul_int8.h, matmul_float.h, peak.cpp and peak_integers.cpp.
+// Hints to the compiler and the caches. Used by kernels of products and by peak*.cpp.
 #pragma once
 
 #include <stddef.h>
@@ -19,6 +19,30 @@ inline constexpr size_t kPrefetchBytes = 4096;
   TESSERA_UNROLL
   for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(reinterpret_cast<const void*>(address + i));
 }
+
+/// The weights that a kernel multiplies after those in the cache: `bytes` of each of R panels, `stride` bytes apart.
+/// Each of n_tiles tiles first calls prefetch(), so that memory delivers them while all tiles are computed. They may be
+/// past the end of the data.
+template <int R>
+class NextWeights {
+ public:
+  NextWeights(const uint8_t* weights, size_t stride, size_t bytes, int64_t n_tiles)
+      : address_(reinterpret_cast<uintptr_t>(weights)),
+        stride_(stride),
+        share_((bytes / static_cast<size_t>(n_tiles) + 63) / 64 * 64) {}
+
+  /// Prefetches the next share to the second-level cache. The first-level cache is full of what tiles read.
+  void prefetch() {
+    for (int r = 0; r < R; ++r)
+      for (size_t i = 0; i < share_; i += 64)
+        __builtin_prefetch(reinterpret_cast<const void*>(address_ + static_cast<size_t>(r) * stride_ + i), 0, 2);
+    address_ += share_;
+  }
+
+ private:
+  uintptr_t address_;
+  size_t stride_, share_;
+};
 
 /// Makes the compiler compute a value that nothing reads.
 template <class T>

@@ -41,22 +41,27 @@ inline I32x16 magnitude_bits(F32x16 x) { return as_bits(abs(x)); }
 
 inline constexpr size_t kPairBytes = 2 * kLanes * sizeof(uint16_t);  // two elements of 16 vectors of 16-bit floats
 
-/// The largest magnitudes of 16 vectors of 16-bit floats, which are stored as [pair][first, second][16 vectors].
-struct LargestOfPairs {
-  I32x16 magnitudes = I32x16::zero();
-
-  /// Compares those of a pair of elements. The bits of 16-bit floats have the order of their magnitudes too.
-  void add(const void* pair) {
-    magnitudes = max_halves(magnitudes, bit_and(I32x16::load(pair), I32x16::broadcast(0x7fff7fff)));
+/// The largest magnitudes of 16 vectors of n_pairs pairs of 16-bit floats, as the bits of floats. The vectors are
+/// stored as [pair][first, second][16 vectors]; load() reads an element of all of them.
+template <class Load>
+I32x16 largest_of_pairs(const void* pairs, int n_pairs, Load load) {
+  // The bits of 16-bit floats have the order of their magnitudes too. Two chains hide the latency of the maximum.
+  I32x16 even = I32x16::zero(), odd = even;
+  const auto* const first = static_cast<const char*>(pairs);
+  const auto add = [=](I32x16 highest, int pair) {
+    const I32x16 halves = I32x16::load(first + static_cast<size_t>(pair) * kPairBytes);
+    return max_halves(highest, bit_and(halves, I32x16::broadcast(0x7fff7fff)));
+  };
+  int i = 0;
+  for (; i + 2 <= n_pairs; i += 2) {
+    even = add(even, i);
+    odd = add(odd, i + 1);
   }
-  /// The bits of the magnitudes as floats. load() reads an element of the 16 vectors.
-  template <class Load>
-  I32x16 bits(Load load) const {
-    alignas(64) uint16_t halves[2 * kLanes];
-    magnitudes.store(halves);
-    return max(magnitude_bits(load(halves)), magnitude_bits(load(halves + kLanes)));
-  }
-};
+  if (i < n_pairs) even = add(even, i);
+  alignas(64) uint16_t halves[2 * kLanes];
+  max_halves(even, odd).store(halves);
+  return max(magnitude_bits(load(halves)), magnitude_bits(load(halves + kLanes)));
+}
 
 /// Encodes n floats as pairs, `stride` words apart. A last element without a partner is paired with 0. Returns the
 /// unit.

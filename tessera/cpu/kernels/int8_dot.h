@@ -16,8 +16,11 @@
 //   kUnpacksProducts
 //                  whether unpacked codes are multiplied by integer scales, which makes them larger
 //   kInt8Tokens, kInt8Panels
-//                  the largest tile that fits in the registers (matmul_int8.h)
+//                  the largest tile of several panels that fits in the registers (int8_tile.h)
+//   kInt8PanelTokens
+//                  the tokens of the largest tile of one panel: kInt8Tokens or up to twice as many
 //   kTokenTile     the tokens that are packed together: kInt8Tokens, or 16 with a tile unit (matmul_tiles.h)
+//   kPanelTokens   kInt8PanelTokens, or kInt8Tokens with a tile unit
 //   kInt8Unroll    unroll factor of its loop over a block's four vector pairs
 //
 // Operations for unpacking formats; n, bit and byte are the same for all lanes:
@@ -52,6 +55,13 @@ enum class StartKind {
   pairs,  // two int16 that wrap around: of columns 0 and 1 of each four, then of columns 2 and 3
 };
 
+/// The cost of unpacking 64 codes of a weight format.
+enum class UnpackCost {
+  low,     // one or two instructions
+  medium,  // some more
+  high,    // 32 columns have to be unpacked at once
+};
+
 /// The start of a dot product whose sums are int32: a base of BlockDot.
 template <class Block>
 struct Int32Start {
@@ -76,9 +86,11 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 #if defined(TESSERA_ISA_TILES)
 inline constexpr bool kHasTileUnit = true;
 inline constexpr int kTokenTile = 16;
+inline constexpr int kPanelTokens = kInt8Tokens;  // the unit multiplies more tokens
 #else
 inline constexpr bool kHasTileUnit = false;
 inline constexpr int kTokenTile = kInt8Tokens;
+inline constexpr int kPanelTokens = kInt8PanelTokens;
 #endif
 
 }  // namespace tessera::cpu::TESSERA_ISA_NAMESPACE

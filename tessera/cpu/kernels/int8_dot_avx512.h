@@ -10,9 +10,11 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-// 2 panels x 6 tokens: 12 int and 12 float accumulators, 4 weight and 2 activation vectors use 30 of 32 registers.
+// 2 panels x 6 tokens: 12 int and 12 float accumulators, 4 weight and 2 activation vectors use 30 of 32 registers. One
+// panel x 12 tokens has the same accumulators.
 inline constexpr int kInt8Tokens = 6;
 inline constexpr int kInt8Panels = 2;
+inline constexpr int kInt8PanelTokens = 12;
 inline constexpr int kInt8Unroll = 4;
 
 struct U8x64 {

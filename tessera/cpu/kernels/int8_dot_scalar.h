@@ -11,6 +11,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
 inline constexpr int kInt8Tokens = 2;
 inline constexpr int kInt8Panels = 1;
+inline constexpr int kInt8PanelTokens = kInt8Tokens;
 inline constexpr int kInt8Unroll = 1;
 
 struct U8x64 {

@@ -9,6 +9,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 // 1 panel (two vectors) x 4 tokens.
 inline constexpr int kInt8Tokens = 4;
 inline constexpr int kInt8Panels = 1;
+inline constexpr int kInt8PanelTokens = kInt8Tokens;
 inline constexpr int kInt8Unroll = 4;
 
 /// Keeps the compiler from reordering the additions of an unrolled loop: GCC 12 would compute all products first, and

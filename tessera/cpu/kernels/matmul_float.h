@@ -32,7 +32,7 @@ struct FloatTile {
   const uint8_t* weights;  // the first panel's first column
   size_t panel_stride;     // bytes
   const uint8_t* x;        // the tile's first column
-  size_t next_x = 0;       // bytes from x to the activations of the next tile
+  size_t next_x = 0;       // bytes from x to the activations of the next tile, if they should be prefetched
   int64_t n_columns;
   float* out;  // the first panel's 16 outputs of the first token
   size_t out_stride;
@@ -126,7 +126,7 @@ struct FloatProducts {
       TESSERA_UNROLL
       for (int r = 0; r < R; ++r) {
         const uint8_t* p = w + static_cast<size_t>(r) * panel_stride;
-        if constexpr (Source::kStreamed) prefetch_ahead(p, kPrefetchBytes, kColumnBytes);
+        prefetch_ahead(p, kPrefetchBytes, kColumnBytes);
         weights[r] = Source::load(p);
       }
       TESSERA_UNROLL
@@ -135,7 +135,6 @@ struct FloatProducts {
         TESSERA_UNROLL
         for (int r = 0; r < R; ++r) sum[r][t] = fma(weights[r], value, sum[r][t]);
       }
-      if constexpr (!Source::kStreamed) prefetch_ahead(x, tile.next_x, T * sizeof(float));
       w += kColumnBytes;
       x += T;
     }
@@ -149,27 +148,8 @@ struct FloatProducts {
   /// A source of weights: a panel as it is stored.
   template <class Element>
   using Stored = Element;
-
-  /// A source of weights: columns converted to f32, for many tokens.
-  struct Converted {
-    using Stored = float;
-    static constexpr bool kStreamed = false;  // converted weights are in the cache
-    static F32x16 load(const uint8_t* p) { return F32x16::load(reinterpret_cast<const float*>(p)); }
-  };
-
-  /// Bytes of n_columns of a panel for Converted.
-  static constexpr size_t converted_bytes(int64_t n_columns) {
-    return static_cast<size_t>(n_columns) * kPanelRows * sizeof(float);
-  }
-  /// Converts n_columns of a panel for Converted.
-  template <class Element>
-  static void convert(const uint8_t* columns, int64_t n_columns, uint8_t* out) {
-    constexpr size_t kColumnBytes = kPanelRows * sizeof(typename Element::Stored);
-    for (int64_t i = 0; i < n_columns; ++i, columns += kColumnBytes) {
-      prefetch_ahead(columns, kPrefetchBytes, kColumnBytes);
-      Element::load(columns).store(reinterpret_cast<float*>(out) + i * kPanelRows);
-    }
-  }
+  /// Converts no weights before it multiplies. One conversion for 12 tokens costs less than to store what it gives.
+  static constexpr int64_t kMostStoredTiles = INT64_MAX;
 };
 
 /// How panels are stored.
@@ -250,14 +230,12 @@ struct FloatMatmul {
                .end = end,
                .out = out,
                .out_stride = out_stride};
-    if (end - begin <= kFloatTokens) {
-      if (panel_bytes(job.k) > kCachedPanelBytes) {
-        multiply_few<Products::kStreamedPanels>(job);
-      } else {
-        multiply_few<Products::tile_panels(1)>(job);
-      }
+    if (job.n_tiles() > Products::kMostStoredTiles) {
+      if constexpr (Products::kMostStoredTiles < INT64_MAX) multiply_converted<kFloatPanels>(job);
+    } else if (panel_bytes(job.k) > kCachedPanelBytes) {
+      multiply_stored<Products::kStreamedPanels>(job);
     } else {
-      multiply_many<kFloatPanels>(job);
+      multiply_stored<Products::tile_panels(1)>(job);
     }
     if (job.n_rows > 0) multiply_partial_panel(job);
   }
@@ -270,8 +248,9 @@ struct FloatMatmul {
   // Larger panels are read from memory, where a core reads few streams at full speed and eight at two thirds of it.
   // Matrices with smaller panels may be in a cache, where the number of independent chains limits the speed.
   static constexpr size_t kCachedPanelBytes = 16384;
-  // The number of columns whose converted weights stay in the L1 cache for all tokens: 32 KB per panel pair.
-  static constexpr int64_t kConvertColumns = 256;
+  // The bytes of weights that several tiles read one after the other. They stay in the L2 cache. Smaller parts store
+  // and load the outputs more often (measured: 32 KB are 3 % slower, 128 KB as fast).
+  static constexpr size_t kPartBytes = 65536;
   static constexpr size_t kColumnBytes = kPanelRows * sizeof(typename Element::Stored);
 
   /// The remaining work of one multiply().
@@ -283,6 +262,7 @@ struct FloatMatmul {
     float* out;
     size_t out_stride;
 
+    int64_t n_tiles() const { return (end - begin + kFloatTokens - 1) / kFloatTokens; }
     int64_t tile_tokens(int64_t t) const { return n_tokens - t < kFloatTokens ? n_tokens - t : kFloatTokens; }
     /// The packed activations of the tile from token t on, from a column on.
     const uint8_t* x_of(int64_t t, int64_t column = 0) const {
@@ -299,46 +279,57 @@ struct FloatMatmul {
     }
   };
 
-  /// Multiplies whole panels by one tile of tokens: R panels at a time if the tile is small enough, then fewer.
+  /// Multiplies whole panels as they are stored: R panels at a time if the tiles are small enough, then fewer.
   template <int R>
-  static void multiply_few(Job& job) {
-    const int64_t t = job.begin, n = job.tile_tokens(t);
-    for (; R <= Products::tile_panels(n) && job.n_rows >= R * kPanelRows; job.advance(R))
-      float_tile_of<Products, Stored, R>(n, {.weights = job.w,
-                                             .panel_stride = panel_bytes(job.k),
-                                             .x = job.x_of(t),
-                                             .n_columns = job.k,
-                                             .out = job.out_of(t),
-                                             .out_stride = job.out_stride,
-                                             .from_zero = true});
-    if constexpr (R > 1) multiply_few<R / 2>(job);
+  static void multiply_stored(Job& job) {
+    constexpr int64_t kPartColumns = kPartBytes / (R * kColumnBytes);
+    const int64_t most_columns = job.n_tiles() > 1 ? kPartColumns : job.k;
+    const int64_t most_tokens = job.tile_tokens(job.begin);
+    for (; R <= Products::tile_panels(most_tokens) && job.n_rows >= R * kPanelRows; job.advance(R))
+      for (int64_t column = 0; column < job.k; column += most_columns)
+        for (int64_t t = job.begin; t < job.end; t += kFloatTokens)
+          float_tile_of<Products, Stored, R>(
+              job.tile_tokens(t), {.weights = job.w + static_cast<size_t>(column) * kColumnBytes,
+                                   .panel_stride = panel_bytes(job.k),
+                                   .x = job.x_of(t, column),
+                                   .n_columns = job.k - column < most_columns ? job.k - column : most_columns,
+                                   .out = job.out_of(t),
+                                   .out_stride = job.out_stride,
+                                   .from_zero = column == 0});
+    if constexpr (R > 1) multiply_stored<R / 2>(job);
   }
 
   /// Multiplies whole panels by many tokens: converts a part of R panels, then multiplies it by all tokens.
   template <int R>
-  static void multiply_many(Job& job) {
-    constexpr size_t kPartBytes = Products::converted_bytes(kConvertColumns);
-    alignas(64) uint8_t converted[R][kPartBytes];
+  static void multiply_converted(Job& job) {
+    constexpr int64_t kPartColumns = Products::kConvertedColumns;
+    constexpr size_t kConvertedBytes = Products::converted_bytes(kPartColumns);
+    alignas(64) uint8_t converted[R][kConvertedBytes];
+    const size_t panel = panel_bytes(job.k);
     for (; job.n_rows >= R * kPanelRows; job.advance(R)) {
-      for (int64_t column = 0; column < job.k; column += kConvertColumns) {
-        const int64_t n_columns = job.k - column < kConvertColumns ? job.k - column : kConvertColumns;
+      for (int64_t column = 0; column < job.k; column += kPartColumns) {
+        const bool is_last = job.k - column <= kPartColumns;
+        const int64_t n_columns = is_last ? job.k - column : kPartColumns;
+        const size_t bytes = static_cast<size_t>(n_columns) * kColumnBytes;
+        const uint8_t* const weights = job.w + static_cast<size_t>(column) * kColumnBytes;
         for (int r = 0; r < R; ++r)
-          Products::template convert<Element>(
-              job.w + static_cast<size_t>(r) * panel_bytes(job.k) + static_cast<size_t>(column) * kColumnBytes,
-              n_columns, converted[r]);
-        for (int64_t t = job.begin; t < job.end; t += kFloatTokens)
+          Products::template convert<Element>(weights + static_cast<size_t>(r) * panel, n_columns, converted[r]);
+        NextWeights<R> next(is_last ? job.w + R * panel : weights + bytes, panel, bytes, job.n_tiles());
+        for (int64_t t = job.begin; t < job.end; t += kFloatTokens) {
+          next.prefetch();
           float_tile_of<Products, typename Products::Converted, R>(
               job.tile_tokens(t), {.weights = converted[0],
-                                   .panel_stride = kPartBytes,
+                                   .panel_stride = kConvertedBytes,
                                    .x = job.x_of(t, column),
                                    .next_x = static_cast<size_t>(kFloatTokens * Products::words(job.k)) * kWordBytes,
                                    .n_columns = n_columns,
                                    .out = job.out_of(t),
                                    .out_stride = job.out_stride,
                                    .from_zero = column == 0});
+        }
       }
     }
-    if constexpr (R > 1) multiply_many<R / 2>(job);
+    if constexpr (R > 1) multiply_converted<R / 2>(job);
   }
 
   /// Multiplies a last panel of fewer than 16 rows: tiles are computed in a buffer for a whole panel.

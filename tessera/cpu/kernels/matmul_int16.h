@@ -51,14 +51,7 @@ struct Int16Products {
     void start(const uint8_t* group, int n_columns) {
       const auto load = [](const uint16_t* column) { return Element::load(reinterpret_cast<const uint8_t*>(column)); };
       group_ = group;
-      LargestOfPairs even, odd;
-      int i = 0;
-      for (; i + 2 <= n_pairs(n_columns); i += 2) {
-        even.add(group + bytes(2 * i));
-        odd.add(group + bytes(2 * i + 2));
-      }
-      if (i < n_pairs(n_columns)) even.add(group + bytes(2 * i));
-      encoder_ = Encoder(as_floats(max(even.bits(load), odd.bits(load))), kLimit);
+      encoder_ = Encoder(as_floats(largest_of_pairs(group, n_pairs(n_columns), load)), kLimit);
     }
     F32x16 unit() const { return encoder_.unit; }
     I32x16 pair(int i) const {
@@ -86,6 +79,14 @@ struct Int16Products {
     const uint8_t* units_;
   };
 
+  /// The most tiles that compute codes as they multiply. More of them share codes, which stay in the L1 cache.
+#if defined(TESSERA_ISA_avx512)
+  static constexpr int64_t kMostStoredTiles = 5;
+#else
+  static constexpr int64_t kMostStoredTiles = 2;
+#endif
+  /// Columns of a panel that are converted at a time: 17 KB.
+  static constexpr int64_t kConvertedColumns = 512;
   static constexpr size_t converted_bytes(int64_t n_columns) {
     size_t bytes = 0;
     for (int64_t column = 0; column < n_columns; column += kGroupColumns)

@@ -9,30 +9,11 @@
 //   out = fma(s, d, out)                                                   from out = 0
 // Every tile shape and every division into calls computes exactly this chain, so results do not depend on the division.
 // The offset is not subtracted from the codes. Instead, the integer sum starts at -offset * sum(q).
-//
-// A format struct holds sixteen rows of one block of the file, and has:
-//   kColumns, kFileBytes       of one row's block in the file
-//   kMaxCode, kOffset          codes in the panel are 0 to kMaxCode; a weight is scale * (code - kOffset) + min
-//   kScales                    scales per 32 columns: 1, or 2 (one per 16 columns)
-//   kMins                      minima per 32 columns: 0, 1 or 2; kOffset is 0 if there are any
-//   kTilesUnpack               whether tiles read codes one vector at a time, with low() and high(), or unpack 32
-//                              columns at a time, with codes()
-//   low(part, v), high(part, v)    columns 4v to 4v+3, and 16 later, of the 32 columns `part`
-//   codes(part, to)            all eight vectors
-//   scale(part, half), min(part, half)
-//   set_row(row, file), get_row(row, file)   one row's block of the file
-// Codes of a format with integer scales of 16 columns (Q2_K, Q3_K) are products: level times factor. The format also
-// has
-//   kMaxLevel, kLevelOffset    of levels; code - kOffset = (level - kLevelOffset) * factor
-//   levels(part, v)            v from 0 to 7; like low() and high(), without the factor
-//   factors(part, half)        the factors of 16 columns
 #pragma once
 
 #include <string.h>
 
-#include "tessera/cpu/kernels/hints.h"
-#include "tessera/cpu/kernels/int8_activations.h"
-#include "tessera/cpu/kernels/int8_dot.h"
+#include "tessera/cpu/kernels/int8_tile.h"
 #include "tessera/cpu/kernels/table.h"
 #if defined(TESSERA_ISA_TILES)
 #include "tessera/cpu/kernels/matmul_tiles.h"
@@ -40,367 +21,14 @@
 
 namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 
-/// The number of 32-column parts in a block of a format.
-template <class Block>
-inline constexpr int kPartsOf = Block::kColumns / kBlockColumns;
-
-/// The default number of columns that share an activation scale. One group per block is the most accurate
-/// (docs/quality.md), and costs nothing for formats with one dot product per block and no minimum. A minimum would cost
-/// one more operation per output, and a second dot product too many registers. Those formats have larger groups.
-template <class Block>
-inline constexpr int64_t kDefaultGroup = Block::kScales == 1 && Block::kMins == 0 ? kBlockColumns : 128;
-
-template <class Block>
-concept HasFactors = requires {
-  Block::kMaxLevel;
-};
-
-/// A format's levels as codes.
-template <class Block>
-struct LevelsOf {
-  static constexpr int kMaxCode = Block::kMaxLevel, kOffset = Block::kLevelOffset;
-  static constexpr int kScales = 2, kMins = Block::kMins;
-};
-
-/// The dot products of a format: with codes, or with levels of 16 columns at a time.
-template <class Block>
-struct DotOf {
-  using type = BlockDot<Block>;
-};
-template <HasFactors Block>
-struct DotOf<Block> {
-  using type = BlockDot<LevelsOf<Block>>;
-};
-
-/// The scales and minima of 32 unpacked columns. They are arrays: GCC 12 copies vectors in structs by halves, and waits
-/// for each copy.
-template <class Block>
-struct alignas(64) UnpackedScales {
-  static constexpr int kColumns = kBlockColumns;
-  static constexpr int kScales = Block::kScales, kMins = Block::kMins;
-  static constexpr bool kTilesUnpack = true;
-
-  float scales[kScales][16];
-  float mins[kMins > 0 ? kMins : 1][16];
-
-  [[gnu::always_inline]] void unpack_scales(const Block& block, int part) {
-    for (int i = 0; i < kScales; ++i) block.scale(part, i).store(scales[i]);
-    if constexpr (kMins > 0)
-      for (int i = 0; i < kMins; ++i) block.min(part, i).store(mins[i]);
-  }
-  F32x16 scale(int /*part*/, int half) const { return F32x16::load(scales[half]); }
-  F32x16 min(int /*part*/, int half) const { return F32x16::load(mins[half]); }
-};
-
-/// 32 unpacked columns of any format. Tiles read it if many tokens share the unpacking.
-template <class Block, bool kHasLevels = HasFactors<Block> && !kUnpacksProducts>
-struct UnpackedBlock : UnpackedScales<Block> {
-  static constexpr int kMaxCode = Block::kMaxCode, kOffset = Block::kOffset;
-
-  uint8_t vectors[8][64];
-
-  [[gnu::always_inline]] void unpack(const Block& block, int part) {
-    if constexpr (Block::kTilesUnpack) {
-      for (int v = 0; v < 4; ++v) {
-        block.low(part, v).store(vectors[v]);
-        block.high(part, v).store(vectors[v + 4]);
-      }
-    } else {
-      block.codes(part, vectors);
-    }
-    this->unpack_scales(block, part);
-  }
-  U8x64 low(int /*part*/, int v) const { return U8x64::load(vectors[v]); }
-  U8x64 high(int /*part*/, int v) const { return U8x64::load(vectors[v + 4]); }
-};
-
-/// The same, with levels and their factors instead of their products.
-template <class Block>
-struct UnpackedBlock<Block, true> : UnpackedScales<Block> {
-  static constexpr int kMaxLevel = Block::kMaxLevel, kLevelOffset = Block::kLevelOffset;
-
-  uint8_t vectors[8][64];
-  I32x16 factors_of_half[2];
-
-  [[gnu::always_inline]] void unpack(const Block& block, int part) {
-    for (int v = 0; v < 8; ++v) block.levels(part, v).store(vectors[v]);
-    for (int half = 0; half < 2; ++half) factors_of_half[half] = block.factors(part, half);
-    this->unpack_scales(block, part);
-  }
-  U8x64 levels(int /*part*/, int v) const { return U8x64::load(vectors[v]); }
-  I32x16 factors(int /*part*/, int half) const { return factors_of_half[half]; }
-};
-
-/// Whether blocks are read from memory, so that prefetching the next ones pays off. Unpacked blocks are in the cache.
-template <class Block>
-inline constexpr bool kIsStreamed = true;
-template <class Block, bool kHasLevels>
-inline constexpr bool kIsStreamed<UnpackedBlock<Block, kHasLevels>> = false;
-
-/// The starts of a kind of dot products, for each of a block's scales.
-template <class Dot>
-constexpr DotStarts starts_of(int n_scales) {
-  if (Dot::kStart == StartKind::none) return {.n = 0, .kind = StartKind::none, .factor = 0};
-  return {.n = n_scales, .kind = Dot::kStart, .factor = Dot::kFactor};
-}
-
-/// The sums of activations that a format needs: factors of its minima, and starts of its dot products. Few tokens are
-/// multiplied by levels, and many by codes if kUnpacksProducts.
-template <class Block>
-inline constexpr BlockSums kSumsOf = {
-    .n_floats = Block::kMins, .codes = starts_of<BlockDot<Block>>(Block::kScales), .levels = {}};
-template <HasFactors Block>
-inline constexpr BlockSums kSumsOf<Block> = {
-    .n_floats = Block::kMins,
-    .codes = kUnpacksProducts ? starts_of<BlockDot<Block>>(Block::kScales) : DotStarts{},
-    .levels = starts_of<BlockDot<LevelsOf<Block>>>(2)};
-template <class Block, bool kHasLevels>
-inline constexpr BlockSums kSumsOf<UnpackedBlock<Block, kHasLevels>> = kSumsOf<Block>;
-
-/// The work of a tile: R panels times T tokens over some groups of columns. Strides are in bytes.
-struct Int8Tile {
-  const uint8_t* blocks;  // the first panel's first block; the blocks of a panel are contiguous
-  size_t panel_stride;
-  const uint8_t* activations;  // the tile's first group
-  size_t next_activations;     // bytes from `activations` to those of the next tile
-  int64_t n_groups;
-  int64_t group_blocks;
-  float* out;  // the first panel's 16 outputs of the first token
-  size_t out_stride;
-  bool from_zero;  // false: adds to `out`
-
-  /// The 16 outputs of panel r for token t.
-  float* out_of(int r, int t) const {
-    auto* token = reinterpret_cast<uint8_t*>(out) + static_cast<size_t>(t) * out_stride;
-    return reinterpret_cast<float*>(token) + kPanelRows * r;
-  }
-};
-
-/// Adds 32 columns of R panels times T tokens to the sums of their group. `a` points to the block's sums.
-template <class Block, int R, int T>
-[[gnu::always_inline]] inline void add_block(const Block* const (&block)[R], int part, const uint8_t* a,
-                                             F32x16 (&sum)[R][T]) {
-  constexpr BlockSums kSums = kSumsOf<Block>;
-  const uint8_t* codes = a + 4 * kSums.n_words() * T;
-  constexpr bool kByLevels = HasFactors<Block>, kHasHalves = Block::kScales == 2 || kByLevels;
-  constexpr int kFirstStart = kSums.n_floats + (kByLevels ? kSums.codes.n : 0);
-  const auto start_word = [a](int half, int t) { return a + 4 * ((kFirstStart + half) * T + t); };
-  const auto activation = [codes](int v, int t) { return I8x4::load(codes + 4 * (v * T + t)); };
-  typename DotOf<Block>::type dot[R][T];
-  [[maybe_unused]] I32x16 scaled[R][T];  // by levels: the sum of the first half
-  const auto start = [&](int half) __attribute__((always_inline)) {
-    TESSERA_UNROLL
-    for (int r = 0; r < R; ++r) {
-      TESSERA_UNROLL
-      for (int t = 0; t < T; ++t) dot[r][t].start(start_word(half, t));
-    }
-  };
-  const auto finish = [&](int half) __attribute__((always_inline)) {
-    TESSERA_UNROLL
-    for (int r = 0; r < R; ++r) {
-      if constexpr (kByLevels) {
-        const Factors factors = make_factors(block[r]->factors(part, half));
-        const F32x16 scale = block[r]->scale(part, 0);
-        TESSERA_UNROLL
-        for (int t = 0; t < T; ++t) {
-          if (half == 0)
-            scaled[r][t] = dot[r][t].scaled(factors);
-          else
-            sum[r][t] = fma(to_f32(add(scaled[r][t], dot[r][t].scaled(factors))), scale, sum[r][t]);
-        }
-      } else {
-        const F32x16 scale = block[r]->scale(part, half);
-        TESSERA_UNROLL
-        for (int t = 0; t < T; ++t) sum[r][t] = fma(dot[r][t].finish(start_word(half, t)), scale, sum[r][t]);
-      }
-    }
-  };
-  const auto load_low = [&](int r, int v) __attribute__((always_inline)) {
-    if constexpr (kByLevels)
-      return block[r]->levels(part, v);
-    else
-      return block[r]->low(part, v);
-  };
-  const auto load_high = [&](int r, int v) __attribute__((always_inline)) {
-    if constexpr (kByLevels)
-      return block[r]->levels(part, v + 4);
-    else
-      return block[r]->high(part, v);
-  };
-  const auto multiply = [&](const U8x64(&w)[R], int v) __attribute__((always_inline)) {
-    TESSERA_UNROLL
-    for (int t = 0; t < T; ++t) {
-      const I8x4 x = activation(v, t);
-      TESSERA_UNROLL
-      for (int r = 0; r < R; ++r) dot[r][t].add(w[r], x);
-    }
-  };
-
-  start(0);
-#pragma GCC unroll kInt8Unroll
-  for (int v = 0; v < 4; ++v) {
-    U8x64 low[R], high[R];
-    TESSERA_UNROLL
-    for (int r = 0; r < R; ++r) {
-      low[r] = load_low(r, v);
-      if constexpr (!kHasHalves) high[r] = load_high(r, v);
-    }
-    multiply(low, v);
-    if constexpr (!kHasHalves) multiply(high, v + 4);
-  }
-  finish(0);
-  if constexpr (kHasHalves) {
-    start(1);
-#pragma GCC unroll kInt8Unroll
-    for (int v = 0; v < 4; ++v) {
-      U8x64 high[R];
-      TESSERA_UNROLL
-      for (int r = 0; r < R; ++r) high[r] = load_high(r, v);
-      multiply(high, v + 4);
-    }
-    finish(1);
-  }
-  if constexpr (Block::kMins > 0) {
-    TESSERA_UNROLL
-    for (int half = 0; half < Block::kMins; ++half) {
-      TESSERA_UNROLL
-      for (int r = 0; r < R; ++r) {
-        const F32x16 min = block[r]->min(part, half);
-        TESSERA_UNROLL
-        for (int t = 0; t < T; ++t)
-          sum[r][t] = fma(min, F32x16::broadcast(load_f32(a + 4 * (half * T + t))), sum[r][t]);
-      }
-    }
-  }
-}
-
-/// Calls add_block() for the i-th 32 columns from `w` on; panels are panel_stride bytes apart.
-template <class Block, int R, int T>
-[[gnu::always_inline]] inline void int8_block(const uint8_t* w, size_t panel_stride, int64_t i, const uint8_t* a,
-                                              F32x16 (&sum)[R][T]) {
-  constexpr int kParts = kPartsOf<Block>;
-  const auto part = static_cast<int>(i % kParts);
-  const Block* block[R];
-  TESSERA_UNROLL
-  for (int r = 0; r < R; ++r) {
-    block[r] = reinterpret_cast<const Block*>(w + static_cast<size_t>(r) * panel_stride) + i / kParts;
-    if constexpr (kIsStreamed<Block>) {
-      constexpr size_t kPartBytes = sizeof(Block) / kParts;
-      prefetch_ahead(block[r], kPrefetchBytes + static_cast<size_t>(part) * kPartBytes, kPartBytes);
-    }
-  }
-  if constexpr (Block::kTilesUnpack) {
-    add_block<Block, R, T>(block, part, a, sum);
-  } else if constexpr (T == 1) {
-    // One panel after the other: the codes are used once and stay in registers.
-#pragma GCC unroll 1
-    for (int r = 0; r < R; ++r) {
-      UnpackedBlock<Block> unpacked;
-      unpacked.unpack(*block[r], part);
-      const UnpackedBlock<Block>* const source[1] = {&unpacked};
-      F32x16 own[1][1] = {{sum[r][0]}};
-      add_block<UnpackedBlock<Block>, 1, 1>(source, 0, a, own);
-      sum[r][0] = own[0][0];
-    }
-  } else {
-    UnpackedBlock<Block> unpacked[R];
-    const UnpackedBlock<Block>* source[R];
-    for (int r = 0; r < R; ++r) {
-      unpacked[r].unpack(*block[r], part);
-      source[r] = &unpacked[r];
-    }
-    add_block<UnpackedBlock<Block>, R, T>(source, 0, a, sum);
-  }
-}
-
-/// int8_tile() for one group per block. The outputs stay in registers that sums over several blocks would need.
-template <class Block, int R, int T>
-void int8_tile_by_block(const Int8Tile& tile) {
-  F32x16 total[R][T];
-  TESSERA_UNROLL
-  for (int r = 0; r < R; ++r) {
-    TESSERA_UNROLL
-    for (int t = 0; t < T; ++t) total[r][t] = tile.from_zero ? F32x16::zero() : F32x16::load(tile.out_of(r, t));
-  }
-  constexpr size_t kBlockBytes = kSumsOf<Block>.block_bytes() * T;
-  const uint8_t* a = tile.activations;
-  for (int64_t i = 0; i < tile.n_groups; ++i) {
-    const uint8_t* token_scales = a;
-    a += 4 * T;
-    F32x16 sum[R][T];
-    TESSERA_UNROLL
-    for (int r = 0; r < R; ++r) {
-      TESSERA_UNROLL
-      for (int t = 0; t < T; ++t) sum[r][t] = F32x16::zero();
-    }
-    int8_block<Block>(tile.blocks, tile.panel_stride, i, a, sum);
-    if constexpr (!kIsStreamed<Block>) prefetch_ahead(a, tile.next_activations, kBlockBytes);
-    a += kBlockBytes;
-    TESSERA_UNROLL
-    for (int t = 0; t < T; ++t) {
-      const F32x16 token_scale = F32x16::broadcast(load_f32(token_scales + 4 * t));
-      TESSERA_UNROLL
-      for (int r = 0; r < R; ++r) total[r][t] = fma(sum[r][t], token_scale, total[r][t]);
-    }
-  }
-  TESSERA_UNROLL
-  for (int r = 0; r < R; ++r) {
-    TESSERA_UNROLL
-    for (int t = 0; t < T; ++t) total[r][t].store(tile.out_of(r, t));
-  }
-}
-
-template <class Block, int R, int T>
-void int8_tile(const Int8Tile& tile) {
-  if constexpr (kDefaultGroup<Block> == kBlockColumns)
-    if (tile.group_blocks == 1) return int8_tile_by_block<Block, R, T>(tile);
-  if (tile.from_zero)
-    for (int t = 0; t < T; ++t)
-      for (int r = 0; r < R; ++r) F32x16::zero().store(tile.out_of(r, t));
-
-  constexpr size_t kBlockBytes = kSumsOf<Block>.block_bytes() * T;
-  const uint8_t* a = tile.activations;
-  int64_t i = 0;
-  for (int64_t group = 0; group < tile.n_groups; ++group) {
-    const uint8_t* token_scales = a;
-    a += 4 * T;
-    F32x16 sum[R][T];
-    TESSERA_UNROLL
-    for (int r = 0; r < R; ++r) {
-      TESSERA_UNROLL
-      for (int t = 0; t < T; ++t) sum[r][t] = F32x16::zero();
-    }
-    for (const int64_t end = i + tile.group_blocks; i < end; ++i, a += kBlockBytes) {
-      int8_block<Block>(tile.blocks, tile.panel_stride, i, a, sum);
-      if constexpr (!kIsStreamed<Block>) prefetch_ahead(a, tile.next_activations, kBlockBytes);
-    }
-    TESSERA_UNROLL
-    for (int t = 0; t < T; ++t) {
-      const F32x16 token_scale = F32x16::broadcast(load_f32(token_scales + 4 * t));
-      TESSERA_UNROLL
-      for (int r = 0; r < R; ++r) fma(sum[r][t], token_scale, F32x16::load(tile.out_of(r, t))).store(tile.out_of(r, t));
-    }
-  }
-}
-
-/// Calls int8_tile() for n_tokens (1 to T) tokens.
-template <class Block, int R, int T = kInt8Tokens>
-void int8_tile_of(int64_t n_tokens, const Int8Tile& tile) {
-  if constexpr (T > 1)
-    if (n_tokens < T) return int8_tile_of<Block, R, T - 1>(n_tokens, tile);
-  int8_tile<Block, R, T>(tile);
-}
-
 template <class Block>
 struct Int8Matmul {
   static constexpr BlockSums kSums = kSumsOf<Block>;
 
-  static size_t panel_bytes(int64_t k) {
-    return (static_cast<size_t>(k / Block::kColumns) * sizeof(Block) + 63) / 64 * 64;
-  }
+  static size_t panel_bytes(int64_t k) { return (block_bytes(k) + 63) / 64 * 64; }
 
   static void pack(const void* rows, size_t row_stride, int n_rows, int64_t k, void* panel) {
-    const size_t used = n_rows < kPanelRows ? 0 : static_cast<size_t>(k / Block::kColumns) * sizeof(Block);
+    const size_t used = n_rows < kPanelRows ? 0 : block_bytes(k);
     memset(static_cast<uint8_t*>(panel) + used, 0, panel_bytes(k) - used);
     auto* blocks = static_cast<Block*>(panel);
     const auto* file = static_cast<const uint8_t*>(rows);
@@ -446,7 +74,9 @@ struct Int8Matmul {
                      .end = end,
                      .out_stride = out_stride};
     const auto* w = static_cast<const uint8_t*>(panels);
-    if (has_many_tokens(end - begin)) {
+    if (!unpacks_first(end - begin)) {
+      multiply_in_tiles(job, w, n_rows, out);
+    } else {
 #if defined(TESSERA_ISA_TILES)
       return TileMatmul<Block, UnpackedBlock<Block, false>, kSums>({.panels = w,
                                                                     .panel_bytes = panel_bytes(shape.k),
@@ -461,11 +91,11 @@ struct Int8Matmul {
                                                                     .out_stride = out_stride})
           .run();
 #else
-      multiply_unpacked_panels<kInt8Panels>(job, w, n_rows, out);
-      if constexpr (kInt8Panels > 1) multiply_unpacked_panels<1>(job, w, n_rows, out);
+      if constexpr (!kAlwaysInTiles) {
+        multiply_unpacked_panels<kInt8Panels>(job, w, n_rows, out);
+        if constexpr (kInt8Panels > 1) multiply_unpacked_panels<1>(job, w, n_rows, out);
+      }
 #endif
-    } else {
-      multiply_streamed_panels(job, w, n_rows, out);
     }
     if (n_rows > 0) multiply_partial_panel(job, w, static_cast<int>(n_rows), out);
   }
@@ -473,14 +103,24 @@ struct Int8Matmul {
  private:
   // The number of columns whose unpacked blocks stay in the L1 cache for all tokens: 18 KB per panel pair.
   static constexpr int64_t kUnpackColumns = 512;
-  // The number of tiles from which unpacking first is faster. Unpacking a block costs about as much as it saves in two
-  // tiles, unless every tile would have to unpack anyway.
-  static constexpr int64_t kUnpackTiles = Block::kTilesUnpack ? 3 : 2;
 
-  /// Whether a call with these tokens unpacks blocks before it multiplies. A tile unit takes all that is more than a
+  // The most tokens of a tile of one panel. Products of signed levels (Q3_K) are too expensive for larger tiles.
+  static constexpr bool kHasSignedLevels = [] {
+    if constexpr (HasFactors<Block>) return Block::kLevelOffset != 0;
+    return false;
+  }();
+  static constexpr int kTileTokens = kHasSignedLevels && kPanelTokens > kLevelTokens ? kLevelTokens : kPanelTokens;
+
+  // Large tiles unpack codes of low cost themselves, for any number of tokens.
+  static constexpr bool kAlwaysInTiles =
+      !kHasTileUnit && Block::kUnpackCost == UnpackCost::low && kPanelTokens > kInt8Tokens;
+  // With more tiles than this, it is faster to unpack columns once, before all tiles.
+  static constexpr int64_t kMostTiles = Block::kUnpackCost == UnpackCost::high ? 1 : 2;
+
+  /// Whether a call with these tokens unpacks columns before it multiplies. A tile unit takes all that is more than a
   /// tile of registers.
-  static bool has_many_tokens(int64_t n_tokens) {
-    return kHasTileUnit ? n_tokens > kInt8Tokens : n_tokens >= kUnpackTiles * kInt8Tokens;
+  static bool unpacks_first(int64_t n_tokens) {
+    return kHasTileUnit ? n_tokens > kInt8Tokens : !kAlwaysInTiles && n_tokens > kMostTiles * kTileTokens;
   }
 
   /// Column i of a row of a block.
@@ -497,12 +137,17 @@ struct Int8Matmul {
     int64_t n_tokens, begin, end;
     size_t out_stride;
 
-    int64_t tile_tokens(int64_t t) const { return n_tokens - t < kTokenTile ? n_tokens - t : kTokenTile; }
+    /// The number of tokens in the packed tile from token t on.
+    int64_t packed_tokens(int64_t t) const { return n_tokens - t < kTokenTile ? n_tokens - t : kTokenTile; }
+    /// The number of tokens in the tile of one panel from token t on: whole packed tiles.
+    int64_t panel_tokens(int64_t t) const {
+      return end - t <= kTileTokens ? end - t : kTileTokens / kInt8Tokens * kInt8Tokens;
+    }
     /// The tile of tokens from t on and n_columns columns from `column` on (a multiple of the group).
     Int8Tile tile(int64_t t, int64_t column, int64_t n_columns, const uint8_t* blocks, size_t panel_stride,
                   float* tile_out, size_t tile_out_stride) const {
       const size_t token_bytes = activation_bytes_per_token(kSums, group, k);
-      const size_t before = static_cast<size_t>(tile_tokens(t)) * activation_bytes_per_token(kSums, group, column);
+      const size_t before = static_cast<size_t>(packed_tokens(t)) * activation_bytes_per_token(kSums, group, column);
       return {.blocks = blocks,
               .panel_stride = panel_stride,
               .activations = packed + static_cast<size_t>(t) * token_bytes + before,
@@ -518,14 +163,16 @@ struct Int8Matmul {
     }
   };
 
-  /// Few tokens: panel by panel, in memory order. Several panels at once would hide the latency of their sums better,
-  /// but a core reads one stream at full speed and four at two thirds of it.
-  static void multiply_streamed_panels(const Job& job, const uint8_t*& w, int64_t& n_rows, float*& out) {
+  /// Panel by panel, in memory order. Several panels at once would hide the latency of their sums better, but a core
+  /// reads one stream at full speed and four at two thirds of it. The first tile reads a panel from memory, others from
+  /// the L2 cache.
+  static void multiply_in_tiles(const Job& job, const uint8_t*& w, int64_t& n_rows, float*& out) {
+    const size_t bytes = panel_bytes(job.k);
     for (; n_rows >= kPanelRows; n_rows -= kPanelRows) {
-      for (int64_t t = job.begin; t < job.end; t += kInt8Tokens)
-        int8_tile_of<Block, 1>(job.tile_tokens(t),
-                               job.tile(t, 0, job.k, w, panel_bytes(job.k), job.out_of(out, t), job.out_stride));
-      w += panel_bytes(job.k);
+      for (int64_t t = job.begin; t < job.end; t += job.panel_tokens(t))
+        int8_tile_of<Block, 1, kTileTokens>(job.panel_tokens(t),
+                                            job.tile(t, 0, job.k, w, bytes, job.out_of(out, t), job.out_stride));
+      w += bytes;
       out += kPanelRows;
     }
   }
@@ -544,31 +191,40 @@ struct Int8Matmul {
   static void multiply_unpacked(const Job& job, const uint8_t* w, float* out) {
     constexpr int64_t kBlocks = kUnpackColumns / kBlockColumns;
     UnpackedBlock<Block> unpacked[R][kBlocks];
+    const size_t panel = panel_bytes(job.k);
     for (int64_t column = 0; column < job.k; column += kUnpackColumns) {
       const int64_t n_columns = job.k - column < kUnpackColumns ? job.k - column : kUnpackColumns;
-      for (int r = 0; r < R; ++r) {
-        constexpr int kParts = kPartsOf<Block>;
-        const auto* blocks =
-            reinterpret_cast<const Block*>(w + static_cast<size_t>(r) * panel_bytes(job.k)) + column / Block::kColumns;
-        for (int64_t b = 0; b < n_columns / kBlockColumns; ++b) {
-          if (b % kParts == 0) prefetch_ahead(blocks + b / kParts, kPrefetchBytes, sizeof(Block));
-          unpacked[r][b].unpack(blocks[b / kParts], static_cast<int>(b % kParts));
-        }
+      const uint8_t* const blocks = w + block_bytes(column);
+      for (int r = 0; r < R; ++r) unpack_columns(blocks + static_cast<size_t>(r) * panel, n_columns, unpacked[r]);
+
+      const bool is_last = column + n_columns == job.k;
+      NextWeights<R> next(is_last ? w + R * panel : blocks + block_bytes(n_columns), panel, block_bytes(n_columns),
+                          (job.end - job.begin + kInt8Tokens - 1) / kInt8Tokens);
+      for (int64_t t = job.begin; t < job.end; t += kInt8Tokens) {
+        next.prefetch();
+        int8_tile_of<UnpackedBlock<Block>, R, kInt8Tokens>(
+            job.packed_tokens(t), job.tile(t, column, n_columns, reinterpret_cast<const uint8_t*>(unpacked),
+                                           sizeof unpacked[0], job.out_of(out, t), job.out_stride));
       }
-      for (int64_t t = job.begin; t < job.end; t += kInt8Tokens)
-        int8_tile_of<UnpackedBlock<Block>, R>(job.tile_tokens(t),
-                                              job.tile(t, column, n_columns, reinterpret_cast<const uint8_t*>(unpacked),
-                                                       sizeof unpacked[0], job.out_of(out, t), job.out_stride));
     }
+  }
+
+  static size_t block_bytes(int64_t n_columns) {
+    return static_cast<size_t>(n_columns / Block::kColumns) * sizeof(Block);
+  }
+  static void unpack_columns(const uint8_t* panel, int64_t n_columns, UnpackedBlock<Block>* to) {
+    const auto* blocks = reinterpret_cast<const Block*>(panel);
+    for (int64_t b = 0; b < n_columns / kBlockColumns; ++b)
+      to[b].unpack(blocks[b / kPartsOf<Block>], static_cast<int>(b % kPartsOf<Block>));
   }
 
   /// Multiplies a last panel of fewer than 16 rows: tiles are computed in a buffer for a whole panel.
   static void multiply_partial_panel(const Job& job, const uint8_t* w, int n_rows, float* out) {
-    alignas(64) float whole[kInt8Tokens][kPanelRows];
-    for (int64_t t = job.begin; t < job.end; t += kInt8Tokens) {
-      int8_tile_of<Block, 1>(job.tile_tokens(t),
-                             job.tile(t, 0, job.k, w, panel_bytes(job.k), whole[0], sizeof whole[0]));
-      for (int64_t i = 0; i < job.tile_tokens(t); ++i)
+    alignas(64) float whole[kTileTokens][kPanelRows];
+    for (int64_t t = job.begin; t < job.end; t += job.panel_tokens(t)) {
+      int8_tile_of<Block, 1, kTileTokens>(job.panel_tokens(t),
+                                          job.tile(t, 0, job.k, w, panel_bytes(job.k), whole[0], sizeof whole[0]));
+      for (int64_t i = 0; i < job.panel_tokens(t); ++i)
         memcpy(job.out_of(out, t + i), whole[i], static_cast<size_t>(n_rows) * sizeof(float));
     }
   }

@@ -9,7 +9,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelIQ1_S : FileBlock<DType::iq1_s> {
   static constexpr int kMaxCode = kIq1MaxCode, kOffset = kIq1Offset;
   static constexpr int kScales = 1, kMins = 0;
-  static constexpr bool kTilesUnpack = false;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::high;
 
   RowPoints<11> points[8];
   uint16_t negative[8];       // mask of rows with delta -1/8

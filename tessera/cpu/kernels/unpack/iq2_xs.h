@@ -10,7 +10,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelIQ2_XS : FileBlock<DType::iq2_xs> {
   static constexpr int kMaxCode = kIq2MaxCode, kOffset = kIq2Offset;
   static constexpr int kScales = 2, kMins = 0;
-  static constexpr bool kTilesUnpack = false;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::high;
   static constexpr auto kGrid = make_grid(codebooks::kIq2xs, kIq2Levels);
 
   ColumnBits signs[8];

@@ -9,7 +9,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelIQ3_S : FileBlock<DType::iq3_s> {
   static constexpr int kMaxCode = 31, kOffset = 16;
   static constexpr int kScales = 1, kMins = 0;
-  static constexpr bool kTilesUnpack = false;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::high;
   static constexpr int kLevels[8] = {1, 3, 5, 7, 9, 11, 13, 15};
   static constexpr auto kGrid = make_grid(codebooks::kIq3s, kLevels);
   static constexpr GridCodes kCodes = make_signed_codes(kLevels, kOffset);

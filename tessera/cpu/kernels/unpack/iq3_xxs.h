@@ -10,7 +10,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelIQ3_XXS : FileBlock<DType::iq3_xxs> {
   static constexpr int kMaxCode = 126, kOffset = 64;
   static constexpr int kScales = 1, kMins = 0;
-  static constexpr bool kTilesUnpack = false;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::high;
   static constexpr int kLevels[8] = {4, 12, 20, 28, 36, 44, 52, 62};
   static constexpr auto kGrid = make_grid(codebooks::kIq3xxs, kLevels);
   static constexpr GridCodes kCodes = make_signed_codes(kLevels, kOffset);

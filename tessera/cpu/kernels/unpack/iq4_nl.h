@@ -12,7 +12,7 @@ inline constexpr uint8_t kIq4Codes[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 
 struct PanelIQ4_NL : FileBlock<DType::iq4_nl> {
   static constexpr int kMaxCode = 255, kOffset = 128;
   static constexpr int kScales = 1, kMins = 0;
-  static constexpr bool kTilesUnpack = true;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::low;
 
   RowWords<4> codes;  // columns 4v to 4v+3, and 16 later in the high nibbles
   uint16_t scales[16];

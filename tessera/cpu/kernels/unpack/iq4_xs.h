@@ -11,7 +11,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelIQ4_XS : FileBlock<DType::iq4_xs> {
   static constexpr int kMaxCode = 255, kOffset = 128;
   static constexpr int kScales = 1, kMins = 0;
-  static constexpr bool kTilesUnpack = true;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::low;
 
   RowWords<4> parts[8];  // codes as in iq4_nl
   uint16_t d[16];

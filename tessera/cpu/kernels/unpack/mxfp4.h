@@ -11,7 +11,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelMXFP4 : FileBlock<DType::mxfp4> {
   static constexpr int kMaxCode = 24, kOffset = 12;
   static constexpr int kScales = 1, kMins = 0;
-  static constexpr bool kTilesUnpack = true;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::low;
 
   RowWords<4> codes;  // columns 4v to 4v+3, and 16 later in the high nibbles
   uint8_t exponents[16];

@@ -12,7 +12,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelNVFP4 : FileBlock<DType::nvfp4> {
   static constexpr int kMaxCode = 24, kOffset = 12;
   static constexpr int kScales = 2, kMins = 0;
-  static constexpr bool kTilesUnpack = true;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::medium;
 
   RowWords<4> parts[2];
   uint8_t scales[4][16];

@@ -9,7 +9,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelQ1_0 : FileBlock<DType::q1_0> {
   static constexpr int kMaxCode = 2, kOffset = 1;
   static constexpr int kScales = 1, kMins = 0;
-  static constexpr bool kTilesUnpack = true;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::medium;
 
   ColumnBits positive[4];
   uint16_t scales[16];

@@ -10,7 +10,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelQ2_0 : FileBlock<DType::q2_0> {
   static constexpr int kMaxCode = 3, kOffset = 1;
   static constexpr int kScales = 1, kMins = 0;
-  static constexpr bool kTilesUnpack = true;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::medium;
 
   RowWords<4> codes;  // columns 4v to 4v+3 of each quarter of the block: quarter q at bit 2q
   uint16_t scales[16];

@@ -11,7 +11,7 @@ struct PanelQ2_K : FileBlock<DType::q2_k> {
   static constexpr int kMaxCode = 45, kOffset = 0;
   static constexpr int kMaxLevel = 3, kLevelOffset = 0;
   static constexpr int kScales = 1, kMins = 2;
-  static constexpr bool kTilesUnpack = true;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::medium;
 
   RowWords<8> halves[2];
   uint8_t scales[16][16];  // by 16 columns: scale in the low nibble, minimum in the high one

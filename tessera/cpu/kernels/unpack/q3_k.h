@@ -13,7 +13,7 @@ struct PanelQ3_K : FileBlock<DType::q3_k> {
   static constexpr int kMaxCode = 255, kOffset = 127;
   static constexpr int kMaxLevel = 7, kLevelOffset = 4;
   static constexpr int kScales = 1, kMins = 0;
-  static constexpr bool kTilesUnpack = true;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::medium;
 
   RowWords<8> high_bits, halves[2];
   int8_t scales[16][16];  // by 16 columns, minus the format's offset of 32

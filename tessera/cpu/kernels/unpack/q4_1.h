@@ -9,7 +9,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelQ4_1 : FileBlock<DType::q4_1> {
   static constexpr int kMaxCode = 15, kOffset = 0;
   static constexpr int kScales = 1, kMins = 1;
-  static constexpr bool kTilesUnpack = true;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::medium;
 
   RowWords<4> codes;  // columns 4v to 4v+3, and 16 later in the high nibbles
   uint16_t scales[16], mins[16];

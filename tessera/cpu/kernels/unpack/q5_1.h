@@ -9,7 +9,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelQ5_1 : FileBlock<DType::q5_1> {
   static constexpr int kMaxCode = 31, kOffset = 0;
   static constexpr int kScales = 1, kMins = 1;
-  static constexpr bool kTilesUnpack = true;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::medium;
 
   ColumnBits fifth;
   RowWords<4> codes;  // columns 4v to 4v+3, and 16 later in the high nibbles

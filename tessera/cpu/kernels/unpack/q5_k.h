@@ -11,7 +11,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelQ5_K : FileBlock<DType::q5_k> {
   static constexpr int kMaxCode = 31, kOffset = 0;
   static constexpr int kScales = 1, kMins = 1;
-  static constexpr bool kTilesUnpack = true;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::medium;
 
   RowWords<8> chunks[4];
   RowWords<8> fifth;  // bit p is for part p

@@ -10,7 +10,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelQ6_K : FileBlock<DType::q6_k> {
   static constexpr int kMaxCode = 63, kOffset = 32;
   static constexpr int kScales = 2, kMins = 0;
-  static constexpr bool kTilesUnpack = true;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::medium;
 
   RowWords<8> nibbles[4];  // index: 2h + g % 2
   RowWords<8> high_bits[2];

@@ -14,7 +14,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelQ8_0 : FileBlock<DType::q8_0> {
   static constexpr int kMaxCode = 255, kOffset = 128;
   static constexpr int kScales = 1, kMins = 0;
-  static constexpr bool kTilesUnpack = true;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::low;
 
   uint8_t codes[8][64];  // lane (row) r of vector v: columns 4v to 4v+3
   uint16_t scales[16];   // f16

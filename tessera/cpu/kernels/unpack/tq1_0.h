@@ -10,7 +10,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelTQ1_0 : FileBlock<DType::tq1_0> {
   static constexpr int kMaxCode = 2, kOffset = 1;
   static constexpr int kScales = 1, kMins = 0;
-  static constexpr bool kTilesUnpack = false;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::high;
 
   RowWords<13> words;  // 8 of 32 columns per digit, 4 of 16 columns per digit, 1 of 4 columns per digit
   uint16_t scales[16];

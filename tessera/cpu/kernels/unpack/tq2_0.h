@@ -9,7 +9,7 @@ namespace tessera::cpu::TESSERA_ISA_NAMESPACE {
 struct PanelTQ2_0 : FileBlock<DType::tq2_0> {
   static constexpr int kMaxCode = 3, kOffset = 1;
   static constexpr int kScales = 1, kMins = 0;
-  static constexpr bool kTilesUnpack = true;
+  static constexpr UnpackCost kUnpackCost = UnpackCost::medium;
 
   RowWords<8> halves[2];
   uint16_t scales[16];

@@ -61,37 +61,47 @@ inline float load_f32(const uint8_t* p) {
   return f;
 }
 
-/// The bits of the largest magnitude in a block. Bits of magnitudes are ordered like the numbers, with infinity and NaN
-/// above all of them.
-inline uint32_t largest_bits(const float* x) {
-  uint32_t largest = 0;
-  for (int i = 0; i < kBlockColumns; ++i) {
-    uint32_t bits;
-    memcpy(&bits, x + i, 4);
-    bits &= 0x7fffffffu;
-    largest = bits > largest ? bits : largest;
-  }
-  return largest;
+/// Transposes the lanes of 16 vectors of integers.
+inline void transpose(I32x16* rows) {
+  F32x16 floats[kLanes];
+  for (int i = 0; i < kLanes; ++i) floats[i] = as_floats(rows[i]);
+  transpose(floats);
+  for (int i = 0; i < kLanes; ++i) rows[i] = as_bits(floats[i]);
 }
 
-/// The scales of the groups of some blocks, and the factors 1 / scale (0 if all codes must be 0). All divisions are
-/// done at once, because a single division takes as long as a block.
-struct GroupScales {
-  static constexpr int kBlocks = 16;
-  float scale[kBlocks], inverse[kBlocks];  // by block; the same for all blocks of a group
+/// The next blocks of a token: at most 16, so that what they have in common is computed with one block per lane.
+struct Blocks {
+  static constexpr int kMost = kLanes;
 
-  /// Computes the scales of n blocks from x on (whole groups).
-  GroupScales(const float* x, int n, int group_blocks) {
-    uint32_t largest[kBlocks] = {};
-    for (int begin = 0; begin < n; begin += group_blocks) {
+  const float* x;
+  int n;
+
+  F32x16 first_half(int i) const { return F32x16::load(x + i * kBlockColumns); }
+  F32x16 second_half(int i) const { return F32x16::load(x + i * kBlockColumns + kLanes); }
+};
+
+/// The scales of the groups of some blocks, and the factors 1 / scale (0 if all codes must be 0).
+struct GroupScales {
+  float scale[Blocks::kMost], inverse[Blocks::kMost];  // by block; the same for all blocks of a group
+
+  /// The blocks are whole groups.
+  GroupScales(const Blocks& blocks, int group_blocks) {
+    // Bits of magnitudes are ordered like the numbers, with infinity and NaN above all of them.
+    const auto bits = [](F32x16 x) { return as_bits(abs(x)); };
+    I32x16 rows[kLanes];
+    for (int i = 0; i < kLanes; ++i)
+      rows[i] = i < blocks.n ? max(bits(blocks.first_half(i)), bits(blocks.second_half(i))) : I32x16::zero();
+    transpose(rows);
+    I32x16 highest = rows[0];
+    for (int i = 1; i < kLanes; ++i) highest = max(highest, rows[i]);
+    alignas(64) uint32_t largest[kLanes];
+    highest.store(largest);
+    for (int begin = 0; group_blocks > 1 && begin < blocks.n; begin += group_blocks) {
       uint32_t of_group = 0;
-      for (int i = begin; i < begin + group_blocks; ++i) {
-        const uint32_t bits = largest_bits(x + i * kBlockColumns);
-        of_group = bits > of_group ? bits : of_group;
-      }
+      for (int i = begin; i < begin + group_blocks; ++i) of_group = largest[i] > of_group ? largest[i] : of_group;
       for (int i = begin; i < begin + group_blocks; ++i) largest[i] = of_group;
     }
-    for (int i = 0; i < kBlocks; ++i) {
+    for (int i = 0; i < kLanes; ++i) {
       float magnitude;
       memcpy(&magnitude, &largest[i], 4);
       const float quotient = magnitude / 127.0f, reciprocal = 1.0f / quotient;
@@ -102,79 +112,101 @@ struct GroupScales {
   }
 };
 
-/// The codes of x * inverse for a block, and their sums.
-struct BlockCodes {
-  int8_t codes[kBlockColumns];
-  int32_t sums[2][2];  // of the first and second 16 columns: over columns 0 and 1 of each four, and over 2 and 3
+/// Whether a format needs the sums of 16 columns, and not only those of 32.
+constexpr bool has_halves(BlockSums sums) { return sums.n_floats == 2 || sums.codes.n == 2 || sums.levels.n == 2; }
 
-  BlockCodes(const float* x, float inverse) {
-    int32_t wide[kBlockColumns];
-    for (int i = 0; i < kBlockColumns; ++i) {
-      // |x * inverse| < 128, so adding 1.5 * 2^23 leaves no fraction bits and rounds half to even.
-      const float shifted = x[i] * inverse + 0x1.8p23f;
-      int32_t bits;
-      memcpy(&bits, &shifted, 4);
-      wide[i] = inverse == 0.0f ? 0 : bits - 0x4b400000;
+/// The codes of x * inverse for some blocks, and their sums.
+template <bool kHalves>
+struct BlockCodes {
+  int8_t codes[Blocks::kMost][kBlockColumns];
+  // Of the first and second 16 columns (or the first of all 32): over columns 0 and 1 of each four, and over 2 and 3.
+  alignas(64) int32_t sums[2][2][Blocks::kMost];
+
+  BlockCodes(const Blocks& blocks, const float* inverse) {
+    I32x16 rows[1 + kHalves][kLanes];
+    for (int i = 0; i < kLanes; ++i) {
+      const bool is_used = i < blocks.n && inverse[i] != 0.0f;
+      const F32x16 factor = F32x16::broadcast(inverse[i]);
+      const I32x16 first = is_used ? code(blocks.first_half(i), factor) : I32x16::zero();
+      const I32x16 second = is_used ? code(blocks.second_half(i), factor) : I32x16::zero();
+      store_bytes(first, codes[i]);
+      store_bytes(second, codes[i] + kLanes);
+      rows[0][i] = kHalves ? first : add(first, second);
+      if constexpr (kHalves) rows[1][i] = second;
     }
-    for (int i = 0; i < kBlockColumns; ++i) codes[i] = static_cast<int8_t>(wide[i]);
-    for (int half = 0; half < 2; ++half) {
-      int32_t by_column[4] = {};
-      for (int i = 0; i < kBlockColumns / 2; ++i) by_column[i % 4] += wide[kBlockColumns / 2 * half + i];
-      sums[half][0] = by_column[0] + by_column[1];
-      sums[half][1] = by_column[2] + by_column[3];
+    for (int half = 0; half < 1 + kHalves; ++half) {
+      transpose(rows[half]);
+      for (int pair = 0; pair < 2; ++pair) {
+        I32x16 sum = I32x16::zero();
+        for (int lane = 2 * pair; lane < kLanes; lane += 4) sum = add(sum, add(rows[half][lane], rows[half][lane + 1]));
+        sum.store(sums[half][pair]);
+      }
     }
   }
 
-  /// A sum by columns of each four (index 0 or 1) over part `i` of n: all 32 columns, or 16 of them.
-  int32_t sum_of(int i, int n, int pair) const { return n == 1 ? sums[0][pair] + sums[1][pair] : sums[i][pair]; }
+  /// Block b's sum by columns of each four (index 0 or 1) over part `i` of n: all 32 columns, or 16 of them.
+  int32_t sum_of(int b, int i, int n, int pair) const {
+    return kHalves && n == 1 ? sums[0][pair][b] + sums[1][pair][b] : sums[i][pair][b];
+  }
   /// Both.
-  int32_t sum_of(int i, int n) const { return sum_of(i, n, 0) + sum_of(i, n, 1); }
+  int32_t sum_of(int b, int i, int n) const { return sum_of(b, i, n, 0) + sum_of(b, i, n, 1); }
+
+ private:
+  static I32x16 code(F32x16 x, F32x16 inverse) {
+    // |x * inverse| < 128, so adding 1.5 * 2^23 leaves no fraction bits and rounds half to even.
+    const F32x16 shifted = add(mul(x, inverse), F32x16::broadcast(0x1.8p23f));
+    return add(as_bits(shifted), I32x16::broadcast(-0x4b400000));
+  }
 };
 
-/// Word i of the starts of a block.
-template <DotStarts kStarts>
-uint32_t start_word(const BlockCodes& block, int i) {
+/// Word i of the starts of block b.
+template <DotStarts kStarts, bool kHalves>
+uint32_t start_word(const BlockCodes<kHalves>& blocks, int b, int i) {
   if constexpr (kStarts.kind == StartKind::whole)
-    return static_cast<uint32_t>(kStarts.factor * block.sum_of(i, kStarts.n));
-  const int32_t first = kStarts.factor * block.sum_of(i, kStarts.n, 0);
-  const int32_t second = kStarts.factor * block.sum_of(i, kStarts.n, 1);
+    return static_cast<uint32_t>(kStarts.factor * blocks.sum_of(b, i, kStarts.n));
+  const int32_t first = kStarts.factor * blocks.sum_of(b, i, kStarts.n, 0);
+  const int32_t second = kStarts.factor * blocks.sum_of(b, i, kStarts.n, 1);
   return static_cast<uint32_t>(first & 0xffff) | static_cast<uint32_t>(second) << 16;
 }
 
-/// Word i of a block.
-template <BlockSums kSums>
-uint32_t sum_word(const BlockCodes& block, int i) {
+/// Word i of block b.
+template <BlockSums kSums, bool kHalves>
+uint32_t sum_word(const BlockCodes<kHalves>& blocks, int b, int i) {
   if (i < kSums.n_floats) {
-    const auto sum = static_cast<float>(block.sum_of(i, kSums.n_floats));
+    const auto sum = static_cast<float>(blocks.sum_of(b, i, kSums.n_floats));
     uint32_t word;
     memcpy(&word, &sum, 4);
     return word;
   }
   i -= kSums.n_floats;
-  return i < kSums.codes.n ? start_word<kSums.codes>(block, i) : start_word<kSums.levels>(block, i - kSums.codes.n);
+  return i < kSums.codes.n ? start_word<kSums.codes>(blocks, b, i)
+                           : start_word<kSums.levels>(blocks, b, i - kSums.codes.n);
 }
 
 /// Packs token x as token t of a tile of n_tile tokens.
 template <BlockSums kSums>
 void quantize_token(const float* x, int64_t k, int64_t group, int64_t n_tile, int64_t t, uint8_t* tile) {
   const auto group_blocks = static_cast<int>(group / kBlockColumns);
-  for (int64_t column = 0; column < k;) {
+  const auto stride = static_cast<size_t>(4 * n_tile);  // from a word to the next one of the token
+  uint8_t* word = tile + 4 * t;
+  const auto put = [&](const void* from) {
+    memcpy(word, from, 4);
+    word += stride;
+  };
+  for (int64_t column = 0; column < k; column += Blocks::kMost * kBlockColumns) {
     const int64_t left = (k - column) / kBlockColumns;
-    const int n = left < GroupScales::kBlocks ? static_cast<int>(left) : GroupScales::kBlocks;
-    const GroupScales scales(x + column, n, group_blocks);
-    for (int i = 0; i < n; ++i, column += kBlockColumns) {
-      if (i % group_blocks == 0) {
-        memcpy(tile + 4 * t, &scales.scale[i], 4);
-        tile += 4 * n_tile;
+    const Blocks blocks{.x = x + column, .n = left < Blocks::kMost ? static_cast<int>(left) : Blocks::kMost};
+    const GroupScales scales(blocks, group_blocks);
+    const BlockCodes<has_halves(kSums)> codes(blocks, scales.inverse);
+    uint32_t words[kSums.n_words() + 1][Blocks::kMost];
+    for (int i = 0; i < kSums.n_words(); ++i)
+      for (int b = 0; b < Blocks::kMost; ++b) words[i][b] = sum_word<kSums>(codes, b, i);
+    for (int begin = 0; begin < blocks.n; begin += group_blocks) {
+      put(&scales.scale[begin]);
+      for (int b = begin; b < begin + group_blocks; ++b) {
+        for (int i = 0; i < kSums.n_words(); ++i) put(&words[i][b]);
+        for (int v = 0; v < kBlockColumns / 4; ++v) put(codes.codes[b] + 4 * v);
       }
-      const BlockCodes block(x + column, scales.inverse[i]);
-      for (int word = 0; word < kSums.n_words(); ++word) {
-        const uint32_t value = sum_word<kSums>(block, word);
-        memcpy(tile + 4 * (word * n_tile + t), &value, 4);
-      }
-      tile += 4 * kSums.n_words() * n_tile;
-      for (int v = 0; v < 8; ++v) memcpy(tile + 4 * (v * n_tile + t), block.codes + 4 * v, 4);
-      tile += kBlockColumns * n_tile;
     }
   }
 }

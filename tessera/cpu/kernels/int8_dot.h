@@ -35,6 +35,7 @@
 //   trits(x)                       x * 3 >> 8: the leading base-3 digit of x / 256
 //   load_u8, load_i8, load_u4(p, shift)    16 bytes, or the nibbles at bit `shift` of them, as int32 lanes
 //   add_where(lanes, mask, value)  likewise for int32 lanes
+//   store_bytes(lanes, p)          16 int32 lanes from -128 to 127, as bytes
 //   both16(lanes)                  each lane's low 16 bits in both of its halves
 //   powers_of_two(lanes)           2^(lane - 128), lanes 0 to 255
 //   halves_of_e4m3(lanes)          half the value of unsigned E4M3 bytes (exponent bias 7, bit 7 ignored, 0x7f is 0)

@@ -179,6 +179,12 @@ struct I8x4 {
   }
 };
 
+inline void store_bytes(I32x16 x, int8_t* p) {
+  // In order of 64 bits: lanes 0 to 3, 8 to 11, 4 to 7, 12 to 15.
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.lo, x.hi), 0xd8);
+  const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
 inline I32x16 add(I32x16 x, I32x16 y) { return {_mm256_add_epi32(x.lo, y.lo), _mm256_add_epi32(x.hi, y.hi)}; }
 
 /// The vector from which a dot product starts (int8_dot.h).

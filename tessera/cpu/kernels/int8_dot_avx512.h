@@ -133,6 +133,9 @@ struct I8x4 {
   }
 };
 
+inline void store_bytes(I32x16 x, int8_t* p) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(x.v));
+}
 inline I32x16 add(I32x16 x, I32x16 y) { return {_mm512_add_epi32(x.v, y.v)}; }
 
 template <class Block>

@@ -123,6 +123,9 @@ struct I8x4 {
   }
 };
 
+inline void store_bytes(const I32x16& x, int8_t* p) {
+  for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(x.v[i]);
+}
 inline I32x16 add(const I32x16& x, const I32x16& y) {
   I32x16 r;
   for (int lane = 0; lane < 16; ++lane) r.v[lane] = x.v[lane] + y.v[lane];

@@ -41,17 +41,18 @@ TEST(PluginGraph, ParametersHaveTheNamesOfTheInterface) {
                                                                          {"magnitude", 4}}));
   EXPECT_EQ(params_of(RopeParams{RopePairs::adjacent, true}), (Params{{"halves", 0}, {"inverse", 1}}));
   EXPECT_EQ(params_of(RopeParams{RopePairs::halves, false}), (Params{{"halves", 1}, {"inverse", 0}}));
-  EXPECT_EQ(params_of(AttentionParams{0.5f, true, 7, 2, 8, 3}), (Params{{"scale", 0.5},
-                                                                        {"causal", 1},
-                                                                        {"window", 7},
-                                                                        {"soft_cap", 2},
-                                                                        {"max_alibi", 8},
-                                                                        {"latent_v", 3},
-                                                                        {"int16", 0}}));
+  EXPECT_EQ(params_of(AttentionParams{0.5f, true, 7, false, 2, 8, 3}), (Params{{"scale", 0.5},
+                                                                               {"causal", 1},
+                                                                               {"window", 7},
+                                                                               {"soft_cap", 2},
+                                                                               {"max_alibi", 8},
+                                                                               {"latent_v", 3},
+                                                                               {"int16", 0}}));
   EXPECT_EQ(params_of(TopKParams{4}), (Params{{"k", 4}}));
   EXPECT_EQ(params_of(ExpertWeightsParams{true, 2}), (Params{{"normalize", 1}, {"scale", 2}}));
   EXPECT_EQ(params_of(TopGroupsParams{8, 4}), (Params{{"n_groups", 8}, {"n_used", 4}}));
   EXPECT_EQ(params_of(TemperatureParams{0.5f, 64}), (Params{{"beta", 0.5}, {"length", 64}}));
+  EXPECT_EQ(params_of(TemperatureParams{0.5f, 64, 1}), (Params{{"beta", 0.5}, {"length", 64}, {"offset", 1}}));
   EXPECT_EQ(params_of(ExpertRoutesParams{8, 3}), (Params{{"n_experts", 8}, {"n_tokens", 3}}));
   EXPECT_EQ(params_of(ExpertProductParams{8, ExpertInput::tokens}), (Params{{"n_experts", 8}, {"routed", 0}}));
   EXPECT_EQ(params_of(ExpertProductParams{8, ExpertInput::routed}), (Params{{"n_experts", 8}, {"routed", 1}}));

@@ -114,6 +114,7 @@ struct Problem {
         .sinks = sinks.empty() ? nullptr : row_sinks.data(),
         .causal = causal,
         .window = window,
+        .chunked = chunked,
         .int16 = int16,
         .has_bf16_dot = has_bf16_dot,
         .blocks = blocks.data(),
@@ -146,6 +147,7 @@ struct Problem {
   bool causal = true, latent_v = false;
   bool int16 = false, has_bf16_dot = cpu_features().avx512_bf16;
   int32_t window = 0;
+  bool chunked = false;
   std::vector<float> slopes, sinks;  // per row; empty: none
   std::vector<int32_t> blocks;
   std::vector<uint64_t> valid;
@@ -212,6 +214,7 @@ inline void expect_matches_double(Problem& problem, const std::string& what) {
       const auto block = static_cast<size_t>(p / kBlockTokens);
       const int distance = std::abs(problem.positions[r] - p);
       if ((problem.causal && p > problem.positions[r]) || (problem.window > 0 && distance >= problem.window)) continue;
+      if (problem.chunked && p / problem.window != problem.positions[r] / problem.window) continue;
       if (problem.blocks[block] < 0 || (problem.valid[block] >> (p % kBlockTokens) & 1) == 0) continue;
       const auto stored_key = as_stored(k, problem.k_type, problem.keys[static_cast<size_t>(p)]);
       const auto key = problem.int16 ? as_codes(k, stored_key) : stored_key;

@@ -71,13 +71,13 @@ TEST(Rope, TemperatureGrowsByStepsOfItsLength) {
   run_everywhere(
       [](const Device&) {
         GraphBuilder b;
-        b.output(b.temperature(b.input("p", DType::i32, {6}), {.beta = 0.5f, .length = 100}), "y");
+        b.output(b.temperature(b.input("p", DType::i32, {6}), {.beta = 0.5f, .length = 100, .offset = 1}), "y");
         return std::move(b).finish().value();
       },
       {{"p", bytes_of<int32_t>({0, 99, 100, 199, 250, 100000})}},
       [](const auto& y) {
-        const double two = 1 + 0.5 * std::log(2.0);
-        expect_near(y, {1, 1, two, two, 1 + 0.5 * std::log(3.0), 1 + 0.5 * std::log(1001.0)}, 1e-6);  // one rounding
+        const double two = 1 + 0.5 * std::log(2.0), three = 1 + 0.5 * std::log(3.0);
+        expect_near(y, {1, two, two, three, three, 1 + 0.5 * std::log(1001.0)}, 1e-6);  // one rounding
       });
 }
 

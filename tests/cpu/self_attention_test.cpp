@@ -38,6 +38,7 @@ const AttentionCase kCases[] = {
     {.name = "grouped", .k_dim = 20, .v_dim = 36, .n_heads = 6, .params = {.scale = kScale}},
     {.name = "bidirectional", .params = {.scale = kScale, .causal = false}},
     {.name = "window", .n_tokens = 200, .params = {.scale = kScale, .window = 40}},
+    {.name = "chunks", .n_tokens = 200, .params = {.scale = kScale, .window = 40, .chunked = true}},
     {.name = "window_both_ways", .n_tokens = 200, .params = {.scale = kScale, .causal = false, .window = 70}},
     {.name = "soft_cap", .params = {.scale = 1.5f, .soft_cap = 2.0f}},
     {.name = "alibi", .n_heads = 6, .params = {.scale = kScale, .max_alibi = 8.0f}},
@@ -189,6 +190,8 @@ class Reference {
     if (o_.sequences[q] != o_.sequences[k]) return false;
     const int64_t distance = o_.positions[q] - o_.positions[k];
     if (o_.c.params.causal && distance < 0) return false;
+    const int64_t n = o_.c.params.window;
+    if (o_.c.params.chunked) return o_.positions[q] / n == o_.positions[k] / n;
     return o_.c.params.window == 0 || std::abs(distance) < o_.c.params.window;
   }
 

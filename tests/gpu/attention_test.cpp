@@ -77,6 +77,7 @@ TEST_F(GpuAttention, EveryParameterIsAsOnTheCpu) {
                                       {.name = "sinks", .has_sinks = true},
                                       {.name = "bias", .has_bias = true}};
   cases.push_back({.name = "window", .params = {.scale = 0.3f, .window = 70}});
+  cases.push_back({.name = "chunks", .params = {.scale = 0.3f, .window = 20, .chunked = true}});
   cases.push_back({.name = "all to all", .params = {.scale = 0.3f, .causal = false}});
   cases.push_back({.name = "window to both sides", .params = {.scale = 0.3f, .causal = false, .window = 9}});
   cases.push_back({.name = "soft cap", .params = {.scale = 1.0f, .soft_cap = 5.0f}});
@@ -113,6 +114,7 @@ TEST_F(GpuAttention, ManyQueriesHaveTheBitsOfFew) {
   const AttentionCase cases[] = {
       {.name = "plain"},
       {.name = "window", .params = {.scale = 0.3f, .window = 40}, .dim = 64},
+      {.name = "chunks", .params = {.scale = 0.3f, .window = 40, .chunked = true}, .dim = 64},
       {.name = "slopes", .params = {.scale = 0.3f, .max_alibi = 8.0f}, .type = DType::bf16, .dim = 128},
       {.name = "bias", .params = {.scale = 0.3f, .causal = false}, .type = DType::f32, .has_bias = true},
       {.name = "cap and sinks",

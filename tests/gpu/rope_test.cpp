@@ -31,13 +31,14 @@ TEST_F(GpuRope, RopeIsTheCpusAtAnyPosition) {
 }
 
 TEST_F(GpuRope, TemperatureIsTheCpus) {
-  expect_as_on_cpu({.tensors = {},
-                    .build =
-                        [](GraphBuilder& b, const auto&) {
-                          b.output(b.temperature(b.input("p", DType::i32, {6}), {.beta = 0.5f, .length = 100}), "y");
-                        },
-                    .inputs = {{"p", bytes_of<int32_t>({0, 99, 100, 199, 250, 100000})}}},
-                   kRowBound, "temperature");
+  expect_as_on_cpu(
+      {.tensors = {},
+       .build =
+           [](GraphBuilder& b, const auto&) {
+             b.output(b.temperature(b.input("p", DType::i32, {6}), {.beta = 0.5f, .length = 100, .offset = 1}), "y");
+           },
+       .inputs = {{"p", bytes_of<int32_t>({0, 99, 100, 199, 250, 100000})}}},
+      kRowBound, "temperature");
 }
 
 }  // namespace

@@ -47,6 +47,8 @@ TEST(TemperatureRule, GivesAFactorPerToken) {
   expect_shape([&](auto& b) { return factors(b, 0.1f, 100); }, {1, 1, 4});
   expect_refused([&](auto& b) { return factors(b, kNaN, 100); }, "beta nan");
   expect_refused([&](auto& b) { return factors(b, 0.1f, 0); }, "steps of 0 positions");
+  expect_refused([](auto& b) { return b.temperature(i32(b, 4), {.beta = 0.1f, .offset = -1}); },
+                 "offset of positions -1");
   expect_refused([](auto& b) { return b.temperature(f32(b, {4}), {.beta = 0.1f}); }, "positions is f32");
 }
 

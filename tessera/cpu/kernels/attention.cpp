@@ -127,7 +127,10 @@ uint64_t seen_tokens(const AttentionTask& task, int b, int32_t position) {
   const int64_t at = int64_t{position} - int64_t{b} * kBlockTokens;  // offset of the row's own position in the block
   uint64_t seen = task.valid[b];
   if (task.causal) seen &= first_tokens(at + 1);
-  if (task.window > 0) seen &= first_tokens(at + task.window) & ~first_tokens(at - task.window + 1);
+  if (task.window > 0) {
+    const int32_t window = task.chunked ? position % task.window + 1 : task.window;
+    seen &= first_tokens(at + window) & ~first_tokens(at - window + 1);
+  }
   return seen;
 }
 

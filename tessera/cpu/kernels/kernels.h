@@ -100,6 +100,7 @@ struct AttentionTask {
   const float* const* biases = nullptr;
   bool causal;
   int32_t window;             // 0: none
+  bool chunked = false;       // chunks of `window` positions
   bool int16 = false;         // scores from 16-bit integers; softmax weights and V rounded to bf16
   bool has_bf16_dot = false;  // the CPU has bf16 dot products; the bits of the results do not depend on it
   // The sequence: logical block b holds positions 64b to 64b+63. blocks[b] is its physical block or -1. valid[b] is the

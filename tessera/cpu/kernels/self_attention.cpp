@@ -170,6 +170,12 @@ struct Block {
   const float *lowest, *highest;  // range of positions of each group
 };
 
+/// The largest distance of an earlier key to which a query attends.
+float reach_of(const SelfAttentionTask& task, float position) {
+  if (!task.chunked) return task.window - 1;
+  return static_cast<float>(static_cast<int64_t>(position) % static_cast<int64_t>(task.window));
+}
+
 /// A block of queries and a block of keys.
 struct Pair {
   Pair(const SelfAttentionTask& task, const Block& queries, int64_t first_key)
@@ -182,7 +188,9 @@ struct Pair {
         const bool is_after = task.causal && farthest < 0;
         const bool is_beyond = has_window && (nearest >= task.window || -farthest >= task.window);
         const bool has_later = task.causal && nearest < 0;
-        const bool has_farther = has_window && (farthest >= task.window || -nearest >= task.window);
+        // The keys' lowest position is in the chunk of the queries' highest one: then all of both are.
+        const bool has_farther = has_window && (task.chunked ? farthest > reach_of(task, queries.highest[q])
+                                                             : farthest >= task.window || -nearest >= task.window);
         sees_all[k][q] = !has_later && !has_farther;
         all &= sees_all[k][q];
         if (is_after || is_beyond) continue;
@@ -316,6 +324,7 @@ class Attender {
     for (int r = 0; r < kBlock; ++r) {
       scales[r] = task_.scale;
       positions_.of[r] = r < queries.n ? queries.positions[r] : 0.0f;
+      reaches_.of[r] = task_.window > 0 ? reach_of(task_, positions_.of[r]) : 0.0f;
     }
     pack_scaled_rows(task_.q, queries.tokens, queries.n, task_.k_dim, scales, q_rows_);
     transpose_rows(q_rows_, task_.k_dim, q_columns_);
@@ -380,7 +389,7 @@ class Attender {
     const bool is_masked = was_made && !pair.sees_all[key_group][query_group];
     const F32x16 unseen = F32x16::broadcast(kMinusInfinity), zero = F32x16::zero();
     const F32x16 cap = F32x16::broadcast(task_.soft_cap), slope = F32x16::broadcast(task_.slope);
-    const F32x16 reach = F32x16::broadcast(task_.window - 1), position = positions_.group(query_group);
+    const F32x16 reach = reaches_.group(query_group), position = positions_.group(query_group);
     F32x16 highest = highest_.group(query_group);
     const int end = pair.keys.n < (key_group + 1) * kGroup ? pair.keys.n : (key_group + 1) * kGroup;
     for (int k = key_group * kGroup; k < end; ++k) {
@@ -512,7 +521,7 @@ class Attender {
   // One row of 64 per key: scores (later weights), gradients of weights (later of scores), slopes of the soft cap.
   float *weights_, *d_scores_ = nullptr, *cap_slopes_ = nullptr;
   float *dy_rows_ = nullptr, *dy_columns_ = nullptr;
-  Lanes positions_, highest_, sums_, sink_weights_;
+  Lanes positions_, reaches_, highest_, sums_, sink_weights_;
   Lanes shares_;  // 1 / (sum + the sink's weight); 0 for queries without visible keys
   Lanes deltas_;  // sum of weight times gradient of the weight
 };

@@ -37,6 +37,7 @@ struct SelfAttentionTask {
   const float* sink;  // null: none
   bool causal;
   float window;  // 0: none
+  bool chunked;  // chunks of `window` positions
 };
 
 /// The outputs of a task's gradients. dv may be part of the rows of dk if V is part of K.

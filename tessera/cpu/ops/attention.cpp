@@ -108,6 +108,7 @@ class AttentionRunner {
     task_.int16 = params_.int16;
     task_.has_bf16_dot = has_bf16_dot();
     task_.window = static_cast<int32_t>(std::min<int64_t>(params_.window, std::numeric_limits<int32_t>::max()));
+    task_.chunked = params_.chunked;
     task_.k_block_stride = to_size(step.in[1].layout.nb[3]);
     if (step.in[2].present()) task_.v_block_stride = to_size(step.in[2].layout.nb[3]);
     scratch_ = step.work + scratch_per_thread(worker.kernels, step) * to_size(worker.thread.index);

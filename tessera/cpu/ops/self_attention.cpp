@@ -140,6 +140,7 @@ class SelfAttentionRunner {
     task_.soft_cap = params_.soft_cap;
     task_.causal = params_.causal;
     task_.window = static_cast<float>(std::min(params_.window, kMaxSelfPositions));
+    task_.chunked = params_.chunked;
   }
 
   void run_forward() {

@@ -24,7 +24,8 @@ __device__ inline Span span_of(const Params& step, uint32_t token, bool reports)
   if (reports && knows_slot && !knows_position) report(step, kFaultPosition, position, n_all);
   if (!knows_slot || !knows_position) return {0, 0, position};
   const uint32_t after = static_cast<uint32_t>(position) + 1;
-  const uint32_t window = step.u[3] == 0 ? n_all : min_of(step.u[3], n_all);
+  uint32_t window = step.u[3] == 0 ? n_all : min_of(step.u[3], n_all);
+  if ((step.u[2] & 2) != 0) window = position % step.u[3] + 1;  // from the start of the chunk on
   return {after > window ? after - window : 0, step.u[2] != 0 ? after : min_of(after - 1 + window, n_all), position};
 }
 

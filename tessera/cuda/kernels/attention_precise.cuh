@@ -2,8 +2,8 @@
 // token, either all splits or one split that attention_precise_merge merges. Both give the same bits.
 //   variant: bit 0: one split; bit 1: V is a part of K
 //   x: q, K (format), V (format2) or absent, positions, slots, blocks, valid, sinks or absent, bias or absent
-//   u[0], u[1]: scale and soft cap as bits; u[2]: causal; u[3]: window or 0; u[4]: first element of V in K
-//   u[5]: 1 with slopes; extra: slopes by head if present, then buckets by distance -128 to 128 with a bias
+//   u[0], u[1]: scale and soft cap as bits; u[2]: bit 0: causal, bit 1: chunks; u[3]: window or 0; u[4]: first element
+//   of V in K u[5]: 1 with slopes; extra: slopes by head if present, then buckets by distance -128 to 128 with a bias
 //   u[6]: splits of a sequence; scratch (for one split): maximum, sum and values by token, head and split
 #pragma once
 

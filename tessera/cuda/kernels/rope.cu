@@ -106,14 +106,14 @@ TESSERA_BATCH_KERNEL(rope, 128) {
   if (has_row) store_row(step, step.x[2], ints(step.x[3].data)[index.i2], index.i1, row_at(step.y, index), step.u[2]);
 }
 
-/// One thread per token. u[0]: beta as bits; u[1]: positions per step.
+/// One thread per token. u[0]: beta as bits; u[1]: positions per step; u[2]: offset of positions.
 TESSERA_KERNEL(rope_temperature, 128) {
   allow_next();
   wait_for_previous();
   const uint32_t i = group_of(step) * n_lanes() + lane();
   if (i >= step.x[0].ne[0]) return;
   const int32_t position = ints(step.x[0].data)[i];
-  const uint32_t n_steps = static_cast<uint32_t>(position < 0 ? 0 : position) / step.u[1];
+  const uint32_t n_steps = (static_cast<uint32_t>(position < 0 ? 0 : position) + step.u[2]) / step.u[1];
   floats(row_of(step.y, 0, i, 0))[0] = 1.0f + float_of(step.u[0]) * logf(static_cast<float>(n_steps) + 1.0f);
 }
 

@@ -108,7 +108,7 @@ void set_params(const StepContext& context, const Work& work, Step& step) {
   step.format2 = context.has(2) ? context.spec(2).dtype : step.format;
   step.params.u[0] = bits(params.scale);
   step.params.u[1] = bits(params.soft_cap);
-  step.params.u[2] = params.causal ? 1 : 0;
+  step.params.u[2] = (params.causal ? 1 : 0) | (params.chunked ? 2 : 0);
   step.params.u[3] = count(std::min<int64_t>(params.window, std::numeric_limits<int32_t>::max()));
   step.params.u[4] = count(context.spec(1).shape()[0] - params.latent_v);
   step.params.u[5] = params.max_alibi != 0 ? 1 : 0;

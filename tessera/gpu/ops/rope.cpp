@@ -67,6 +67,7 @@ Result<> prepare_temperature(const StepContext& context, Step& step) {
   step.shader = Shader::rope_temperature;
   step.params.u[0] = bits(params.beta);
   step.params.u[1] = count(std::min<int64_t>(params.length, INT32_MAX));
+  step.params.u[2] = count(params.offset);
   return set_groups(step, context.spec(0).shape()[0], context.n_lanes);
 }
 

@@ -18,6 +18,8 @@ void AttentionParams::list(ParamList& params) const {
   params.number("scale", scale);
   params.integer("causal", causal);
   params.integer("window", window);
+  // Plugins refuse parameters that they do not know, so a new one is listed only where it has a meaning.
+  if (chunked) params.integer("chunked", chunked);
   params.number("soft_cap", soft_cap);
   params.number("max_alibi", max_alibi);
   params.integer("latent_v", latent_v);
@@ -31,6 +33,8 @@ Result<> require_attention_params(const AttentionParams& p) {
       return fail(ErrorCode::invalid_argument, "attention parameter {}, want a finite value >= 0", f);
   if (p.window < 0 || p.latent_v < 0)
     return fail(ErrorCode::invalid_argument, "window {} or latent V {} is below 0", p.window, p.latent_v);
+  if (p.chunked && (!p.causal || p.window == 0))
+    return fail(ErrorCode::invalid_argument, "chunks want causal attention and a window");
   return {};
 }
 

@@ -15,6 +15,7 @@ struct AttentionParams {
   float scale = 1.0f;
   bool causal = true;      // no attention to keys after the query
   int64_t window = 0;      // > 0: attention only to keys with |p_q - p_k| < window
+  bool chunked = false;    // instead: only to keys of the same chunk of `window` positions (Llama 4). Wants causal
   float soft_cap = 0.0f;   // 0: none
   float max_alibi = 0.0f;  // 0: no slopes (Press et al. 2022); else slope_h falls from 2^(-max_alibi / 2^floor(log2 H))
   // 0: V has a cache of its own. > 0: there is no V cache, and V is the last latent_v elements of K (latent attention).

@@ -67,6 +67,8 @@ void gradient_rope(Gradient& g) {
 Result<TensorSpec> infer_temperature(Operands x, const TemperatureParams& p) {
   TESSERA_TRY(require_i32_vector(*x[0], "positions", -1));
   if (!std::isfinite(p.beta)) return fail(ErrorCode::invalid_argument, "beta {} is not finite", p.beta);
+  if (p.offset < 0 || p.offset > INT32_MAX)
+    return fail(ErrorCode::invalid_argument, "offset of positions {}, want 0 to {}", p.offset, INT32_MAX);
   if (p.length < 1) return fail(ErrorCode::invalid_argument, "steps of {} positions, want 1 or more", p.length);
   return contiguous(DType::f32, {1, 1, x[0]->shape()[0]});
 }

@@ -38,16 +38,18 @@ struct RopeParams {
 struct TemperatureParams {
   float beta = 0.0f;
   int64_t length = 1;  // number of positions per step
+  int64_t offset = 0;  // added to positions
   void list(ParamList& params) const {
     params.number("beta", beta);
     params.integer("length", length);
+    if (offset != 0) params.integer("offset", offset);  // plugins of before know no offset
   }
 };
 
 /// The part of GraphBuilder that adds operations on positions.
 class RopeOps {
  public:
-  /// 1 + beta * ln(1 + floor(position / length)) for positions i32 [n_tokens]: [1, 1, n_tokens].
+  /// 1 + beta * ln(1 + floor((position + offset) / length)) for positions i32 [n_tokens]: [1, 1, n_tokens].
   Value temperature(Value positions, const TemperatureParams& params);
   /// Cosines and sines [n_rot, n_tokens] (pairs) for positions i32 [n_tokens]. freq_factors [n_rot / 2] or absent.
   Value rope_table(Value positions, Value freq_factors, const RopeTableParams& params);

@@ -93,7 +93,7 @@ Result<> prepare_attention(const StepContext& context, Step& step) {
   step.variant = variant_of(context, step);
   step.params.u[0] = bits(params.scale);
   step.params.u[1] = bits(params.soft_cap);
-  step.params.u[2] = params.causal ? 1 : 0;
+  step.params.u[2] = (params.causal ? 1 : 0) | (params.chunked ? 2 : 0);
   step.params.u[3] = count(std::min<int64_t>(params.window, std::numeric_limits<int32_t>::max()));
   step.params.u[4] = count(context.spec(1).shape()[0] - params.latent_v);
   step.params.u[5] = params.max_alibi != 0 ? 1 : 0;

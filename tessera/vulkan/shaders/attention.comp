@@ -8,7 +8,7 @@
 //   kVariant: bit 0: one split; 1: V is a part of K; 2: dimensions are not multiples of eight; 3, 4: K and V can be
 //   read 16 bytes at a time
 //   x: q, K (kFormat), V (kFormat2) or absent, positions, slots, blocks, valid, sinks or absent, bias or absent
-//   u[0], u[1]: scale and soft cap as bits; u[2]: causal; u[3]: window or 0; u[4]: first element of V in K
+//   u[0], u[1]: scale and soft cap as bits; u[2]: bit 0: causal, bit 1: chunks; u[3]: window or 0; u[4]: first element of V in K
 //   u[5]: 1 with slopes; extra: slopes by head if present, then buckets by distance -128 to 128 with a bias
 //   u[6]: splits of a sequence; scratch (for one split): maximum, sum and values by token, head and split
 #include "step.glsl"

@@ -41,7 +41,8 @@ Range range_of(int position, int slot, uint n_slots, uint n_all) {
   if (knows_slot && !knows_position) report(kFaultPosition, position, n_all);
   Range range = Range(0u, 0u);
   if (knows_slot && knows_position) {
-    const uint window = step.u[3] == 0u ? n_all : min(step.u[3], n_all);
+    uint window = step.u[3] == 0u ? n_all : min(step.u[3], n_all);
+    if ((step.u[2] & 2u) != 0u) window = uint(position) % step.u[3] + 1u;  // from the start of the chunk on
     range.end = step.u[2] != 0u ? uint(position) + 1u : min(uint(position) + window, n_all);
     range.first = uint(position) + 1u > window ? uint(position) + 1u - window : 0u;
   }

@@ -16,13 +16,16 @@ namespace {
 
 constexpr std::array kArchitectures = {
 #define TESSERA_MODEL(function, name) name,
+#define TESSERA_TRAITS(name, ...) name,
 #include "tessera/models/models.def"
+#undef TESSERA_TRAITS
 #undef TESSERA_MODEL
 };
 constexpr const char* kUnknownArchitecture = "(unknown)";
 constexpr std::array<std::string_view, 3> kRecurrentArchitectures = {"mamba", "mamba2", "rwkv7"};
-constexpr std::array<std::string_view, 7> kHybridArchitectures = {"lfm2",      "lfm2moe", "jamba",    "granitehybrid",
-                                                                  "qwen3next", "qwen35",  "qwen35moe"};
+constexpr std::array<std::string_view, 11> kHybridArchitectures = {
+    "lfm2",       "lfm2moe",        "jamba",     "granitehybrid", "falcon-h1", "kimi-linear",
+    "nemotron_h", "nemotron_h_moe", "qwen3next", "qwen35",        "qwen35moe"};
 
 // A text of a grammar, by code points.
 struct GrownText {

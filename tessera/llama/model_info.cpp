@@ -17,8 +17,8 @@ namespace {
 constexpr int32_t kRopeNone = -1, kRopeNorm = 0, kRopeNeox = 2, kRopeOfImages = 8, kRopeOfImagesInTurns = 40;
 
 // Models whose pairs belong to time, height and width: in sections, if their files have them, or in turns.
-constexpr std::array<std::string_view, 2> kModelsWithSections = {"glm4", "glm4moe"};
-constexpr std::array<std::string_view, 2> kModelsInTurns = {"qwen35", "qwen35moe"};
+constexpr std::array<std::string_view, 4> kModelsWithSections = {"glm4", "glm4moe", "hunyuan_vl", "qwen2vl"};
+constexpr std::array<std::string_view, 4> kModelsInTurns = {"qwen35", "qwen35moe", "qwen3vl", "qwen3vlmoe"};
 
 // Models that denoise a text instead of continuing it.
 constexpr std::array<std::string_view, 4> kDiffusionModels = {"dream", "llada", "llada-moe", "rnd1"};

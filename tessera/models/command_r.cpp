@@ -13,14 +13,8 @@ class CommandR final : public Transformer {
   using Transformer::Transformer;
 
  protected:
-  Result<> read_keys() override {
-    TESSERA_ASSIGN(logit_scale_, hp_.real_or("logit_scale", 1.0f, 0.0f, 1e6f));
-    if (logit_scale_ == 0.0f) logit_scale_ = 1.0f;  // 0 means "not scaled"
-    return {};
-  }
-
   TransformerLayer list_layer(int64_t il) override {
-    TransformerLayer l{.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn = gated_ffn(il)};
+    TransformerLayer l = Transformer::list_layer(il);
     if (n_layers_ >= kLayersPlus) {
       nn::Attention& a = l.attention;
       a.q_norm = norm(block(il, "attn_q_norm"), {a.k_dim, a.n_heads});
@@ -28,18 +22,17 @@ class CommandR final : public Transformer {
     }
     return l;
   }
-
-  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
-    const Value n = s.norm(x, l.attn_norm);
-    return s.parallel(x, n, n, l);
-  }
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_command_r(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<CommandR>(
-      files, rope, {.architecture = "command-r", .norm = nn::NormKind::layer, .output = OutputWeights::embedding});
+  return create_transformer<CommandR>(files, rope,
+                                      {.architecture = "command-r",
+                                       .form = LayerForm::parallel,
+                                       .norm = nn::NormKind::layer,
+                                       .output = OutputWeights::embedding,
+                                       .logit_scale = KeyUse::optional});
 }
 
 }  // namespace tessera

@@ -14,7 +14,7 @@ class Falcon final : public Transformer {
  protected:
   TransformerLayer list_layer(int64_t il) override {
     second_norms_.push_back(maybe_norm(block(il, "attn_norm_2"), {info_.n_embd}));
-    return {.attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn = plain_ffn(il, nn::Activation::gelu)};
+    return Transformer::list_layer(il);
   }
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
@@ -30,9 +30,14 @@ class Falcon final : public Transformer {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_falcon(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<Falcon>(
-      files, rope,
-      {.architecture = "falcon", .norm = nn::NormKind::layer, .rope = RopePart::whole, .pairs = RopePairs::halves});
+  return create_transformer<Falcon>(files, rope,
+                                    {.architecture = "falcon",
+                                     .form = LayerForm::parallel,
+                                     .ffn = FfnForm::plain,
+                                     .activation = nn::Activation::gelu,
+                                     .norm = nn::NormKind::layer,
+                                     .rope = RopePart::whole,
+                                     .pairs = RopePairs::halves});
 }
 
 }  // namespace tessera

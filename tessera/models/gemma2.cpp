@@ -17,26 +17,17 @@ class Gemma2 final : public Transformer {
 
  protected:
   Result<> read_keys() override {
-    embedding_scale_ = std::sqrt(static_cast<float>(info_.n_embd));
     TESSERA_ASSIGN(final_soft_cap_, hp_.real_or("final_logit_softcapping", 30.0f, 0.0f, 1e6f));
     TESSERA_ASSIGN(score_cap_, hp_.real_or("attn_logit_softcapping", 50.0f, 0.0f, 1e6f));
-    TESSERA_ASSIGN(window_, window(4096));
-    TESSERA_ASSIGN(window_rope_, window_rope({.base = info_.ropes[0].config.freq_base}));
     return {};
   }
 
   TransformerLayer list_layer(int64_t il) override {
-    TransformerLayer l{.attn_norm = norm(il, "attn_norm"),
-                       .attn_post_norm = norm(il, "post_attention_norm"),
-                       .attention = attention(il),
-                       .ffn_norm = norm(il, "ffn_norm"),
-                       .ffn_post_norm = norm(il, "post_ffw_norm"),
-                       .ffn = gated_ffn(il, nn::Activation::gelu)};
+    TransformerLayer l = Transformer::list_layer(il);
     nn::Attention& a = l.attention;
     a.params.soft_cap = score_cap_;
     if (n_layers_ == kGemma2Layers27B)
       a.params.scale = std::sqrt(static_cast<float>(a.n_heads) / static_cast<float>(info_.n_embd));
-    alternate_window(a, il, 2);
     return l;
   }
 
@@ -47,8 +38,14 @@ class Gemma2 final : public Transformer {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_gemma2(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<Gemma2>(
-      files, rope, {.architecture = "gemma2", .pairs = RopePairs::halves, .output = OutputWeights::embedding});
+  return create_transformer<Gemma2>(files, rope,
+                                    {.architecture = "gemma2",
+                                     .form = LayerForm::sandwich,
+                                     .activation = nn::Activation::gelu,
+                                     .pairs = RopePairs::halves,
+                                     .output = OutputWeights::embedding,
+                                     .has_width_scale = true,
+                                     .window = {.period = 2, .absent = 4096}});
 }
 
 }  // namespace tessera

@@ -28,7 +28,6 @@ class Gemma4 final : public Transformer {
 
  protected:
   Result<> read_keys() override {
-    embedding_scale_ = std::sqrt(static_cast<float>(info_.n_embd));
     TESSERA_ASSIGN(final_soft_cap_, hp_.real_or("final_logit_softcapping", 30.0f, 0.0f, 1e6f));
     TESSERA_ASSIGN(has_window_, hp_.flag_per_layer("attention.sliding_window_pattern", n_blocks_));
     TESSERA_ASSIGN(window_, hp_.integer("attention.sliding_window", 1, kMaxContext));
@@ -40,8 +39,7 @@ class Gemma4 final : public Transformer {
       return fail(ErrorCode::limit, "{}: key '{}': {} of {} layers, want 2 before them", files_.name(),
                   hp_.full_key("attention.shared_kv_layers"), n_shared, n_blocks_);
     TESSERA_ASSIGN(n_per_layer_, hp_.integer_or("embedding_length_per_layer_input", 0, 0, kMaxWidth));
-    TESSERA_ASSIGN(n_ff_experts_, hp_.integer_or("expert_feed_forward_length", 0, 0, kMaxWidth));
-    return read_window_rope();
+    return read_rope_of_windows();
   }
 
   void list_more() override {
@@ -58,12 +56,11 @@ class Gemma4 final : public Transformer {
                        .attention = list_attention(il),
                        .ffn_norm = norm(il, "ffn_norm"),
                        .ffn_post_norm = norm(il, "post_ffw_norm"),
-                       .ffn = gated_ffn(il, nn::Activation::gelu)};
+                       .ffn = dense_ffn(il)};
     Extra extra{.has_kv = il < first_shared_,
                 .output_scale = weights_.maybe(block(il, "layer_output_scale.weight"), {1}, Op::mul)};
-    if (weights_.has(block(il, "ffn_gate_inp.weight"))) {
-      l.experts = experts(il, n_ff_experts_, {.gating = nn::Gating::softmax, .normalize = true});
-      l.experts.activation = nn::Activation::gelu;
+    if (has_experts(il)) {
+      l.experts = experts(il, mixture_.n_ff, mixture_.router);
       extra.router_scale = weights_.need(block(il, "ffn_gate_inp.scale"), {info_.n_embd}, Op::mul);
       extra.dense_post_norm = norm(il, "post_ffw_norm_1");
       extra.experts_norm = norm(il, "pre_ffw_norm_2");
@@ -100,7 +97,7 @@ class Gemma4 final : public Transformer {
   }
 
  private:
-  Result<> read_window_rope() {
+  Result<> read_rope_of_windows() {
     nn::RopeConfig config = info_.ropes[0].config;
     TESSERA_ASSIGN(config.n_rot, hp_.integer_or("rope.dimension_count_swa", window_k_dim_, 2, kMaxHeadDim));
     TESSERA_ASSIGN(config.freq_base, hp_.real_or("rope.freq_base_swa", 10000.0f, 1.0f + 1e-3f, 1e12f));
@@ -191,10 +188,9 @@ class Gemma4 final : public Transformer {
     return s.norm(nn::linear(b, b.geglu(gate, s.wanted(mine)), extra.per_layer_out), extra.per_layer_post_norm);
   }
 
-  std::vector<bool> has_window_;
   int64_t window_k_dim_ = 0, window_v_dim_ = 0;
   int64_t first_shared_ = 0;
-  int64_t n_per_layer_ = 0, n_ff_experts_ = 0;
+  int64_t n_per_layer_ = 0;
   const Tensor* per_layer_embd_ = nullptr;
   nn::Linear per_layer_proj_;
   nn::Norm per_layer_norm_;
@@ -204,8 +200,13 @@ class Gemma4 final : public Transformer {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_gemma4(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<Gemma4>(
-      files, rope, {.architecture = "gemma4", .pairs = RopePairs::halves, .ffn_scales = FfnScales::all});
+  return create_transformer<Gemma4>(files, rope,
+                                    {.architecture = "gemma4",
+                                     .activation = nn::Activation::gelu,
+                                     .pairs = RopePairs::halves,
+                                     .has_width_scale = true,
+                                     .ffn_scales = FfnScales::all,
+                                     .mixture = {.layers = ExpertLayers::with_router}});
 }
 
 }  // namespace tessera

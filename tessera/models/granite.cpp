@@ -15,34 +15,37 @@ class Granite final : public Transformer {
     TESSERA_ASSIGN(const float divisor, hp_.real("logit_scale", 1e-6f, 1e6f));
     logit_scale_ = 1.0f / divisor;
     TESSERA_TRY(read_multipliers());
-    TESSERA_ASSIGN(n_ff_shared_, hp_.integer_or("expert_shared_feed_forward_length", 0, 0, kMaxWidth));
     TESSERA_ASSIGN(has_rope_, hp_.flag_or("rope.scaling.finetuned", true));
     return {};
   }
 
   TransformerLayer list_layer(int64_t il) override {
-    TransformerLayer l{
-        .attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn_norm = norm(il, "ffn_norm")};
-    if (attention_scale_ != 0.0f) l.attention.params.scale = attention_scale_;
+    TransformerLayer l = Transformer::list_layer(il);
     if (!has_rope_) l.attention.rope = nn::kNoRope;
-    add_ffn_or_experts(l, il);
-    if (n_experts_ > 0 && n_ff_shared_ > 0) l.shared_expert = shared_expert(il, n_ff_shared_);
     return l;
   }
 
  private:
-  int64_t n_ff_shared_ = 0;  // 0: no shared expert
   bool has_rope_ = true;
 };
+
+Result<std::unique_ptr<Model>> create_granite_kind(const ModelFiles& files, const RopeOverrides& rope,
+                                                   std::string_view name) {
+  return create_transformer<Granite>(
+      files, rope,
+      {.architecture = name,
+       .rope = RopePart::whole,
+       .mixture = {.layers = ExpertLayers::if_counted, .width = ExpertWidth::dense, .shared = SharedWidth::own}});
+}
 
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_granite(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<Granite>(files, rope, {.architecture = "granite", .rope = RopePart::whole});
+  return create_granite_kind(files, rope, "granite");
 }
 
 Result<std::unique_ptr<Model>> create_granitemoe(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<Granite>(files, rope, {.architecture = "granitemoe", .rope = RopePart::whole});
+  return create_granite_kind(files, rope, "granitemoe");
 }
 
 }  // namespace tessera

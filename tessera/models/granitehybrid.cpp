@@ -19,7 +19,6 @@ class GraniteHybrid final : public RecurrentModel {
     TESSERA_ASSIGN(const float divisor, hp_.real_or("logit_scale", 0.0f, 0.0f, 1e6f));
     if (divisor != 0.0f) logit_scale_ = 1.0f / divisor;  // 0 means "not scaled"
     TESSERA_TRY(read_multipliers());
-    TESSERA_ASSIGN(n_ff_shared_, hp_.integer_or("expert_shared_feed_forward_length", 0, 0, kMaxWidth));
     return {};
   }
 
@@ -29,11 +28,9 @@ class GraniteHybrid final : public RecurrentModel {
     if (!is_recurrent(il)) {
       l.attention = attention(il);
       if (!has_rope_) l.attention.rope = nn::kNoRope;
-      if (attention_scale_ != 0.0f) l.attention.params.scale = attention_scale_;
     }
     l.ffn_norm = norm(il, "ffn_norm");
-    add_ffn_or_experts(l, il);
-    if (n_experts_ > 0 && n_ff_shared_ > 0) l.shared_expert = shared_expert(il, n_ff_shared_);
+    add_ffn(l, il);
     return l;
   }
 
@@ -48,14 +45,17 @@ class GraniteHybrid final : public RecurrentModel {
 
  private:
   bool has_rope_ = true;
-  int64_t n_ff_shared_ = 0;
   std::vector<nn::Mamba2> mixers_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_granitehybrid(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<GraniteHybrid>(files, rope, {.architecture = "granitehybrid", .min_heads_kv = 0});
+  return create_transformer<GraniteHybrid>(
+      files, rope,
+      {.architecture = "granitehybrid",
+       .mixture = {.layers = ExpertLayers::if_counted, .width = ExpertWidth::dense, .shared = SharedWidth::own},
+       .min_heads_kv = 0});
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #include "tessera/models/hparams.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tessera/base/index.h"
@@ -56,7 +57,12 @@ Result<bool> HparamReader::flag(std::string_view key) const { return files_.meta
 Result<bool> HparamReader::flag_or(std::string_view key, bool absent) const { return has(key) ? flag(key) : absent; }
 
 Result<std::vector<bool>> HparamReader::flag_per_layer(std::string_view key, int64_t n_layers) const {
-  return files_.metadata().get_per_layer<bool>(full_key(key), to_size(n_layers));
+  auto flags = files_.metadata().get_per_layer<bool>(full_key(key), to_size(n_layers));
+  if (flags) return flags;
+  // Some files have the numbers 0 and 1.
+  const auto numbers = files_.metadata().get_per_layer<int64_t>(full_key(key), to_size(n_layers));
+  if (!numbers || std::ranges::any_of(*numbers, [](int64_t n) { return n < 0 || n > 1; })) return flags;
+  return std::vector<bool>(numbers->begin(), numbers->end());
 }
 
 Result<int64_t> HparamReader::n_vocab() const {

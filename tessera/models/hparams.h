@@ -24,7 +24,7 @@ class HparamReader {
 
   Result<bool> flag(std::string_view key) const;
   Result<bool> flag_or(std::string_view key, bool absent) const;
-  /// One truth value per layer, from a scalar or an array of n_layers.
+  /// One truth value per layer, from a scalar or an array of n_layers. 0 and 1 are truth values too.
   Result<std::vector<bool>> flag_per_layer(std::string_view key, int64_t n_layers) const;
 
   bool has(std::string_view key) const;

@@ -29,10 +29,7 @@ class Jamba final : public RecurrentModel {
     }
     mixers_.push_back(m);
     l.ffn_norm = norm(il, "ffn_norm");
-    if (weights_.has(block(il, "ffn_gate_inp.weight")))
-      l.experts = experts(il, n_ff(il), {.gating = nn::Gating::softmax});
-    else
-      l.ffn = gated_ffn(il);
+    add_ffn(l, il);
     return l;
   }
 
@@ -51,7 +48,12 @@ class Jamba final : public RecurrentModel {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_jamba(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<Jamba>(files, rope, {.architecture = "jamba", .rope = RopePart::none, .min_heads_kv = 0});
+  return create_transformer<Jamba>(
+      files, rope,
+      {.architecture = "jamba",
+       .rope = RopePart::none,
+       .mixture = {.layers = ExpertLayers::with_router, .width = ExpertWidth::dense, .normalize = false},
+       .min_heads_kv = 0});
 }
 
 }  // namespace tessera

@@ -15,12 +15,7 @@ class Lfm2 final : public RecurrentModel {
  protected:
   Result<> read_keys() override {
     TESSERA_ASSIGN(conv_width_, hp_.integer("shortconv.l_cache", 2, kMaxConvWidth));
-    TESSERA_ASSIGN(window_, window(0));
-    if (n_experts_ == 0) return {};
-    TESSERA_ASSIGN(n_dense_, hp_.integer_or("leading_dense_block_count", 0, 0, n_blocks_));
-    TESSERA_ASSIGN(n_ff_experts_, n_ff_experts(0));
-    TESSERA_ASSIGN(router_, router_from_keys(nn::Gating::sigmoid));
-    router_.normalize = true;
+    TESSERA_ASSIGN(window_, hp_.integer_or("attention.sliding_window", 0, 0, kMaxContext));
     return {};
   }
 
@@ -30,13 +25,10 @@ class Lfm2 final : public RecurrentModel {
     if (!is_recurrent(il)) {
       l.attention = attention(il);
       l.attention.params.window = window_;
-      add_head_norms(l.attention, il);
+      add_qk_norms(l.attention, il, QkNorms::heads);
     }
     l.ffn_norm = norm(il, "ffn_norm");
-    if (n_experts_ > 0 && il >= n_dense_)
-      l.experts = experts(il, n_ff_experts_, router_);
-    else
-      l.ffn = gated_ffn(il);
+    add_ffn(l, il);
     return l;
   }
 
@@ -58,26 +50,28 @@ class Lfm2 final : public RecurrentModel {
   }
 
   int64_t conv_width_ = 0;
-  int64_t n_dense_ = 0, n_ff_experts_ = 0;
-  nn::Router router_;
   std::vector<nn::ShortConv> mixers_;
 };
 
 Result<std::unique_ptr<Model>> create_lfm2_kind(const ModelFiles& files, const RopeOverrides& rope,
-                                                std::string_view name) {
+                                                std::string_view name, ExpertLayers expert_layers) {
   return create_transformer<Lfm2>(
       files, rope,
-      {.architecture = name, .pairs = RopePairs::halves, .output_norm = "token_embd_norm", .min_heads_kv = 0});
+      {.architecture = name,
+       .pairs = RopePairs::halves,
+       .output_norm = "token_embd_norm",
+       .mixture = {.layers = expert_layers, .gating = nn::Gating::sigmoid, .gating_key = KeyUse::optional},
+       .min_heads_kv = 0});
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_lfm2(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_lfm2_kind(files, rope, "lfm2");
+  return create_lfm2_kind(files, rope, "lfm2", ExpertLayers::none);
 }
 
 Result<std::unique_ptr<Model>> create_lfm2moe(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_lfm2_kind(files, rope, "lfm2moe");
+  return create_lfm2_kind(files, rope, "lfm2moe", ExpertLayers::after_dense);
 }
 
 }  // namespace tessera

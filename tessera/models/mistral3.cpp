@@ -15,20 +15,16 @@ class Mistral3 final : public Transformer {
     TESSERA_TRY(read_yarn_keys());
     return read_temperature(info_.ropes[0].config.original_context);
   }
-
-  TransformerLayer list_layer(int64_t il) override {
-    TransformerLayer l{
-        .attn_norm = norm(il, "attn_norm"), .attention = attention(il), .ffn_norm = norm(il, "ffn_norm")};
-    add_ffn_or_experts(l, il);
-    return l;
-  }
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_mistral3(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<Mistral3>(
-      files, rope, {.architecture = "mistral3", .rope = RopePart::whole, .ffn_scales = FfnScales::all});
+  return create_transformer<Mistral3>(files, rope,
+                                      {.architecture = "mistral3",
+                                       .rope = RopePart::whole,
+                                       .ffn_scales = FfnScales::all,
+                                       .mixture = {.layers = ExpertLayers::if_counted, .width = ExpertWidth::dense}});
 }
 
 }  // namespace tessera

@@ -12,8 +12,7 @@ class Mpt final : public Transformer {
 
  protected:
   Result<> read_keys() override {
-    TESSERA_ASSIGN(max_alibi_, hp_.real("attention.max_alibi_bias", 0.0f, 1024.0f));
-    TESSERA_ASSIGN(clamp_, hp_.real_or("attention.clamp_kqv", 0.0f, 0.0f, 1e30f));
+    TESSERA_ASSIGN(traits_.max_alibi, hp_.real("attention.max_alibi_bias", 0.0f, 1024.0f));
     return {};
   }
 
@@ -23,16 +22,10 @@ class Mpt final : public Transformer {
 
   TransformerLayer list_layer(int64_t il) override {
     TransformerLayer l = Transformer::list_layer(il);
-    l.attention.params.max_alibi = max_alibi_;
-    l.attention.clamp = clamp_;
-    if (weights_.has(block(il, "attn_q_norm.weight"))) add_whole_norms(l.attention, il);
+    if (weights_.has(block(il, "attn_q_norm.weight"))) add_qk_norms(l.attention, il, QkNorms::whole);
     l.ffn.divisor = weights_.maybe(block(il, "ffn.act.scales"), {n_ff(il)}, Op::div);
     return l;
   }
-
- private:
-  float max_alibi_ = 0.0f;
-  float clamp_ = 0.0f;  // 0: no clamp
 };
 
 }  // namespace
@@ -43,7 +36,8 @@ Result<std::unique_ptr<Model>> create_mpt(const ModelFiles& files, const RopeOve
                                   .ffn = FfnForm::plain,
                                   .activation = nn::Activation::gelu,
                                   .norm = nn::NormKind::layer,
-                                  .rope = RopePart::none});
+                                  .rope = RopePart::none,
+                                  .clamp = KeyUse::optional});
 }
 
 }  // namespace tessera

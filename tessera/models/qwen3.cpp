@@ -10,12 +10,6 @@ class Qwen3 final : public Transformer {
   using Transformer::Transformer;
 
  protected:
-  TransformerLayer list_layer(int64_t il) override {
-    TransformerLayer l = Transformer::list_layer(il);
-    add_head_norms(l.attention, il);
-    return l;
-  }
-
   // Rerankers compute a softmax over the labels of the last token.
   void list_more() override {
     rank_.pooling = nn::Pooling::last;
@@ -26,8 +20,9 @@ class Qwen3 final : public Transformer {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_qwen3(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<Qwen3>(files, rope,
-                                   {.architecture = "qwen3", .pairs = RopePairs::halves, .ffn_scales = FfnScales::all});
+  return create_transformer<Qwen3>(
+      files, rope,
+      {.architecture = "qwen3", .qk_norms = QkNorms::heads, .pairs = RopePairs::halves, .ffn_scales = FfnScales::all});
 }
 
 }  // namespace tessera

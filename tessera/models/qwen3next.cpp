@@ -33,10 +33,6 @@ class Qwen3Next : public RecurrentModel {
           "* time_step_rank, and groups that divide the rank",
           files_.name(), ssm_.n_inner, ssm_.n_state, ssm_.rank, ssm_.n_groups);
     if (family_ == Family::qwen35) TESSERA_TRY(require_one_position());
-    if (n_experts_ > 0) {
-      TESSERA_ASSIGN(n_ff_experts_, n_ff_experts(0));
-      TESSERA_ASSIGN(n_ff_shared_, hp_.integer_or("expert_shared_feed_forward_length", 0, 0, kMaxWidth));
-    }
     return read_layer_kinds();
   }
 
@@ -45,13 +41,7 @@ class Qwen3Next : public RecurrentModel {
     mixers_.push_back(is_linear_[to_size(il)] ? delta_net(il) : nn::DeltaNet{});
     if (!is_linear_[to_size(il)]) l.attention = gated_attention(il);
     l.ffn_norm = norm(il, "post_attention_norm");
-    if (n_experts_ == 0) {
-      l.ffn = gated_ffn(il);
-      return l;
-    }
-    l.experts = experts(il, n_ff_experts_, {.gating = nn::Gating::softmax, .normalize = true});
-    l.shared_expert = shared_expert(il, n_ff_shared_ > 0 ? n_ff_shared_ : n_ff(il));
-    l.shared_gate.weight = weights_.need(block(il, "ffn_gate_inp_shexp.weight"), {info_.n_embd}, Op::mul_mat);
+    add_ffn(l, il);
     return l;
   }
 
@@ -79,12 +69,7 @@ class Qwen3Next : public RecurrentModel {
 
   Result<> read_layer_kinds() {
     if (hp_.has("attention.recurrent_layers")) {
-      if (const auto flags = hp_.flag_per_layer("attention.recurrent_layers", n_blocks_)) {
-        is_linear_ = *flags;
-      } else {
-        TESSERA_ASSIGN(const auto numbers, hp_.per_layer("attention.recurrent_layers", n_blocks_, 0, 1));
-        is_linear_.assign(numbers.begin(), numbers.end());
-      }
+      TESSERA_ASSIGN(is_linear_, hp_.flag_per_layer("attention.recurrent_layers", n_blocks_));
     } else {
       TESSERA_ASSIGN(const int64_t interval, hp_.integer_or("full_attention_interval", 4, 1, kMaxLayers));
       for (int64_t il = 0; il < n_layers_; ++il) is_linear_.push_back((il + 1) % interval != 0);
@@ -140,7 +125,7 @@ class Qwen3Next : public RecurrentModel {
                     .rope = 0,
                     .cache_layer = static_cast<int64_t>(info_.kv_layers.size()),
                     .params = {.scale = 1.0f / std::sqrt(static_cast<float>(k_dim_))}};
-    add_head_norms(a, il);
+    add_qk_norms(a, il, QkNorms::heads);
     if (k_dim_ != v_dim_)
       weights_.fail_with(Error(ErrorCode::mismatch, fmt::format("{}: key length {} and value length {}: want the same",
                                                                 files_.name(), k_dim_, v_dim_)));
@@ -163,15 +148,18 @@ class Qwen3Next : public RecurrentModel {
   }
 
   Family family_;
-  int64_t n_ff_experts_ = 0, n_ff_shared_ = 0;
   std::vector<bool> is_linear_;
   std::vector<nn::DeltaNet> mixers_;
 };
 
 Result<std::unique_ptr<Model>> create_qwen3next_kind(const ModelFiles& files, const RopeOverrides& rope,
                                                      std::string_view name) {
-  return create_transformer<Qwen3Next>(files, rope,
-                                       {.architecture = name, .pairs = RopePairs::halves, .has_heads = true});
+  return create_transformer<Qwen3Next>(
+      files, rope,
+      {.architecture = name,
+       .pairs = RopePairs::halves,
+       .mixture = {.layers = ExpertLayers::if_counted, .shared = SharedWidth::own_or_dense, .has_shared_gate = true},
+       .has_heads = true});
 }
 
 }  // namespace

@@ -50,16 +50,18 @@ nn::Mamba RecurrentModel::mamba(int64_t il) {
           .state_layer = add_state_layer({(width - 1) * n, n_state * n})};
 }
 
-nn::Mamba2 RecurrentModel::mamba2(int64_t il) {
+nn::Mamba2 RecurrentModel::mamba2(int64_t il, bool needs_norm) {
   const auto& [width, n, n_state, n_heads, n_groups] = ssm_;
   const int64_t n_conv = n + 2 * n_groups * n_state;
+  const std::string name = block(il, "ssm_norm");
+  const Shape norm_shape{n / n_groups, n_groups};
   return {.in = linear(block(il, "ssm_in"), info_.n_embd, n + n_conv + n_heads),
           .conv = {.weight = weights_.need(block(il, "ssm_conv1d.weight"), {width, n_conv}, Op::causal_conv),
                    .bias = weights_.maybe(block(il, "ssm_conv1d.bias"), {n_conv}, Op::causal_conv)},
           .dt_bias = weights_.need(block(il, "ssm_dt.bias"), {n_heads}, Op::add),
           .a = weights_.need(block(il, "ssm_a"), {1, n_heads}, Op::selective_scan),
           .d = weights_.need(block(il, "ssm_d"), {1, n_heads}, Op::selective_scan),
-          .norm = norm(block(il, "ssm_norm"), {n / n_groups, n_groups}),
+          .norm = needs_norm ? norm(name, norm_shape) : maybe_norm(name, norm_shape),
           .out = linear(block(il, "ssm_out"), n, info_.n_embd),
           .n_inner = n,
           .n_state = n_state,

@@ -34,7 +34,7 @@ class RecurrentModel : public Transformer {
   /// ssm_in, ssm_conv1d, ssm_x, ssm_dt, ssm_a, ssm_d, ssm_out. The architecture adds norms.
   nn::Mamba mamba(int64_t il);
   /// ssm_in, ssm_conv1d, ssm_dt.bias, ssm_a, ssm_d, ssm_norm, ssm_out.
-  nn::Mamba2 mamba2(int64_t il);
+  nn::Mamba2 mamba2(int64_t il, bool needs_norm = true);
 
   /// Adds a recurrent layer whose states have the given numbers of elements. Returns its index.
   int64_t add_state_layer(std::vector<int64_t> n_elements);

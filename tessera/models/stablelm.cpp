@@ -15,7 +15,7 @@ class StableLm final : public Transformer {
     TransformerLayer l{.attn_norm = norm(il, "attn_norm"),
                        .attention = attention(il),
                        .ffn_norm = maybe_norm(block(il, "ffn_norm"), {info_.n_embd}),
-                       .ffn = gated_ffn(il)};
+                       .ffn = dense_ffn(il)};
     nn::Attention& a = l.attention;
     a.q_norm = maybe_norm(block(il, "attn_q_norm"), {a.k_dim, a.n_heads});
     a.k_norm = maybe_norm(block(il, "attn_k_norm"), {a.k_dim, a.n_heads_kv});

@@ -25,8 +25,9 @@ Value LayerBuilder::wanted(Value x) {
 
 Value LayerBuilder::attend(Value x, const nn::Attention& a) {
   nn::Heads heads = nn::rotate(b, nn::project(b, x, a), a, ropes);
-  if (q_factors.present()) heads.q = b.mul(heads.q, q_factors);
-  return nn::linear(b, wanted(nn::attend(b, heads, a, in, cache)), a.out);
+  if (q_factors.present() && a.has_temperature) heads.q = b.mul(heads.q, q_factors);
+  const Value y = nn::attend(b, heads, a, in, cache);
+  return nn::linear(b, wanted(a.gate.product.weight == nullptr ? y : nn::gated(b, y, x, a)), a.out);
 }
 
 Value LayerBuilder::ffn(Value x, const TransformerLayer& l) {
@@ -48,6 +49,14 @@ Value LayerBuilder::parallel(Value x, Value attn_input, Value ffn_input, const T
 }
 
 Value Transformer::layer(LayerBuilder& s, Value x, const TransformerLayer& l) const {
+  if (traits_.form == LayerForm::parallel) {
+    const Value n = s.norm(x, l.attn_norm);
+    return s.parallel(x, n, n, l);
+  }
+  if (traits_.form == LayerForm::norm_sum) {
+    x = s.norm(s.residual(x, s.attend(x, l.attention)), l.attn_post_norm);
+    return s.norm(s.residual(x, s.ffn(x, l)), l.ffn_post_norm);
+  }
   x = s.residual(x, s.norm(s.attend(s.norm(x, l.attn_norm), l.attention), l.attn_post_norm));
   return s.residual(x, s.norm(s.ffn(s.norm(x, l.ffn_norm), l), l.ffn_post_norm));
 }
@@ -55,6 +64,12 @@ Value Transformer::layer(LayerBuilder& s, Value x, const TransformerLayer& l) co
 Value Transformer::embed(LayerBuilder& s) const {
   Value x = s.b.get_rows(s.b.tensor(*token_embd_), s.in.tokens);
   if (embedding_scale_ != 1.0f) x = s.b.scale(x, embedding_scale_);
+  if (token_types_ != nullptr) {
+    const Value types = nn::vector_f32(s.b, *token_types_);
+    Layout first = s.b.spec(types).layout;
+    first.shape[1] = 1;
+    x = s.b.add(x, s.b.view(types, first, 0));
+  }
   if (position_embd_ != nullptr) x = s.b.add(x, s.b.get_rows(s.b.tensor(*position_embd_), s.in.positions));
   return s.norm(x, embd_norm_);
 }
@@ -110,6 +125,20 @@ Result<> Transformer::read() {
   TESSERA_TRY(read_heads());
   if (traits_.rope != RopePart::none) TESSERA_TRY(read_main_rope());
   TESSERA_TRY(read_pooling());
+  if (traits_.rope_sections != KeyUse::ignored) TESSERA_TRY(read_rope_sections());
+  if (traits_.clamp != KeyUse::ignored) {
+    TESSERA_ASSIGN(clamp_, traits_.clamp == KeyUse::required ? hp_.real("attention.clamp_kqv", 0.0f, 1e30f)
+                                                             : hp_.real_or("attention.clamp_kqv", 0.0f, 0.0f, 1e30f));
+  }
+  if (traits_.logit_scale != KeyUse::ignored) {
+    TESSERA_ASSIGN(const float scale, traits_.logit_scale == KeyUse::required
+                                          ? hp_.real("logit_scale", 1e-6f, 1e6f)
+                                          : hp_.real_or("logit_scale", 0.0f, 0.0f, 1e6f));
+    if (scale != 0.0f) logit_scale_ = scale;
+  }
+  TESSERA_TRY(read_window());
+  TESSERA_TRY(read_mixture());
+  if (traits_.has_width_scale) embedding_scale_ = std::sqrt(static_cast<float>(info_.n_embd));
   TESSERA_TRY(read_keys());
   list_outer();
   list_more();
@@ -195,46 +224,56 @@ int Transformer::add_rope(const nn::RopeConfig& config) {
   return index;
 }
 
-Result<int> Transformer::window_rope(const WindowRope& absent) {
-  nn::RopeConfig config = info_.ropes[0].config;
-  TESSERA_ASSIGN(config.freq_base, hp_.real_or("rope.freq_base_swa", absent.base, 1.0f + 1e-3f, 1e12f));
-  if (!absent.is_stretched) config.factor = 1.0f;
-  return add_rope(config);
+Result<> Transformer::read_window() {
+  const WindowTraits& t = traits_.window;
+  has_window_.assign(to_size(n_blocks_), false);
+  if (t.period == 0 && t.pattern == KeyUse::ignored) return {};
+  if (t.only_with_layers > 0 && t.only_with_layers != n_blocks_) return {};
+  TESSERA_ASSIGN(window_, t.is_required ? hp_.integer("attention.sliding_window", 1, kMaxContext)
+                                        : hp_.integer_or("attention.sliding_window", t.absent, 0, kMaxContext));
+  if (window_ == 0) return {};
+  TESSERA_TRY(read_window_layers());
+  return read_window_rope();
 }
 
-Result<int64_t> Transformer::window(int64_t absent) {
-  return hp_.integer_or("attention.sliding_window", absent, 0, kMaxContext);
-}
-
-Result<> Transformer::require_experts() {
-  if (n_experts_ > 0) return {};
-  TESSERA_TRY(hp_.integer("expert_count", 1, kMaxExperts));
+Result<> Transformer::read_window_layers() {
+  constexpr std::string_view kPattern = "attention.sliding_window_pattern";
+  const WindowTraits& t = traits_.window;
+  int64_t period = t.period;
+  if (t.pattern == KeyUse::required || (t.pattern == KeyUse::optional && hp_.has(kPattern))) {
+    const GgufValue* value = files_.metadata().find(hp_.full_key(kPattern));
+    if (value != nullptr && value->is_array()) {
+      // Some arrays have no flags for the blocks of prediction heads.
+      const auto n_flags = static_cast<int64_t>(value->size());
+      TESSERA_ASSIGN(has_window_, hp_.flag_per_layer(kPattern, n_flags == n_layers_ ? n_layers_ : n_blocks_));
+      has_window_.resize(to_size(n_blocks_), false);
+      return {};
+    }
+    TESSERA_ASSIGN(period, hp_.integer(kPattern, 0, kMaxLayers));
+  }
+  for (int64_t il = 0; il < n_blocks_; ++il)
+    has_window_[to_size(il)] = period == 0 || il % period != (t.begins_without ? 0 : period - 1);
   return {};
 }
 
-Result<int64_t> Transformer::n_ff_experts(int64_t absent) {
-  TESSERA_ASSIGN(const int64_t n, hp_.integer_or("expert_feed_forward_length", 0, 0, kMaxWidth));
-  if (n > 0) return n;
-  if (absent > 0) return absent;
-  return hp_.integer("expert_feed_forward_length", 1, kMaxWidth);
-}
-
-Result<nn::Router> Transformer::router_from_keys(nn::Gating absent) {
-  nn::Router router;
-  TESSERA_ASSIGN(const int64_t gating,
-                 hp_.integer_or("expert_gating_func", 0, 0, static_cast<int64_t>(nn::Gating::sqrt_softplus)));
-  router.gating = gating == 0 ? absent : static_cast<nn::Gating>(gating);
-  TESSERA_ASSIGN(router.normalize, hp_.flag_or("expert_weights_norm", false));
-  TESSERA_ASSIGN(router.scale, hp_.real_or("expert_weights_scale", 1.0f, 0.0f, 1e6f));
-  if (router.scale == 0.0f) router.scale = 1.0f;  // 0 means "not scaled"
-  TESSERA_ASSIGN(const int64_t n_groups, hp_.integer_or("expert_group_count", 0, 0, kMaxExperts));
-  if (n_groups <= 1) return router;
-  router.n_groups = n_groups;
-  TESSERA_ASSIGN(router.n_groups_used, hp_.integer("expert_group_used_count", 1, n_groups));
-  if (n_experts_ % n_groups != 0 || n_experts_ / n_groups * router.n_groups_used < n_experts_used_)
-    return fail(ErrorCode::mismatch, "{}: {} experts in {} groups, of which {} are kept: too few for {} chosen",
-                files_.name(), n_experts_, n_groups, router.n_groups_used, n_experts_used_);
-  return router;
+Result<> Transformer::read_window_rope() {
+  if (info_.ropes.empty()) return {};
+  const WindowTraits& t = traits_.window;
+  nn::RopeConfig config = info_.ropes[0].config;
+  if (t.has_rope_base) {
+    const float absent = t.rope_base == 0.0f ? config.freq_base : t.rope_base;
+    TESSERA_ASSIGN(config.freq_base, hp_.real_or("rope.freq_base_swa", absent, 1.0f + 1e-3f, 1e12f));
+  }
+  if (t.has_own_n_rot) {
+    TESSERA_ASSIGN(config.n_rot, hp_.integer_or("rope.dimension_count_swa", config.n_rot, 2, k_dim_));
+    if (config.n_rot % 2 != 0)
+      return fail(ErrorCode::mismatch, "{}: rope.dimension_count_swa {}: want an even number", files_.name(),
+                  config.n_rot);
+  }
+  if (!t.is_stretched || !t.is_scaled) config.factor = 1.0f;
+  if (!t.is_scaled) config.scaling = nn::RopeScaling::none, config.attn_factor = 1.0f;
+  window_rope_ = add_rope(config);
+  return {};
 }
 
 Result<> Transformer::read_yarn_keys() {
@@ -258,9 +297,10 @@ Result<> Transformer::read_temperature(int64_t length) {
   return {};
 }
 
+// Rope 0 pairs halves if the file has sections. In text all sections have the token's position.
 Result<> Transformer::read_rope_sections() {
   constexpr size_t kSections = 4;
-  if (!hp_.has("rope.dimension_sections")) return {};
+  if (traits_.rope_sections == KeyUse::optional && !hp_.has("rope.dimension_sections")) return {};
   TESSERA_ASSIGN(const auto sections, hp_.per_layer("rope.dimension_sections", kSections, 0, kMaxHeadDim));
   if (sections[0] == 0 || sections[1] == 0) return {};
   nn::RopeConfig& config = info_.ropes[0].config;
@@ -282,13 +322,6 @@ Result<> Transformer::read_multipliers() {
   if (embedding_scale != 0.0f) embedding_scale_ = embedding_scale;
   if (residual_scale != 0.0f) residual_scale_ = residual_scale;
   return {};
-}
-
-int64_t Transformer::n_ff(int64_t il) {
-  if (!n_ff_.empty() && n_ff_[to_size(il)] > 0) return n_ff_[to_size(il)];
-  const auto missing = hp_.per_layer("feed_forward_length", n_blocks_, 1, kMaxWidth);
-  if (!missing) weights_.fail_with(missing.error());
-  return 1;
 }
 
 // kv_ropes and kv_blocks, and the windows of kv_layers.

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tessera/models/hparams.h"
+#include "tessera/models/traits.h"
 #include "tessera/nn/attention.h"
-#include "tessera/nn/experts.h"
 
 namespace tessera {
 
@@ -20,36 +20,6 @@ inline constexpr int64_t kMaxWidth = int64_t{1} << 20;
 inline constexpr int64_t kMaxHeads = 4096;
 inline constexpr int64_t kMaxHeadDim = 4096;
 inline constexpr int64_t kMaxExperts = 512;
-
-/// Weights of the output layer: a tensor of their own or, if the file has none, the embedding's; always their own;
-/// always the embedding's; no output layer.
-enum class OutputWeights : uint8_t { own_or_embedding, own, embedding, none };
-
-/// Part of a head that is rotated.
-enum class RopePart : uint8_t { none, some, whole };
-
-/// Weights of feed-forward blocks whose .scale is applied: only NVFP4, where the scale is part of the format, or all.
-/// Files of other types have such scales too, but llama.cpp applies them in few architectures only.
-enum class FfnScales : uint8_t { nvfp4, all };
-
-/// The dense feed-forward block: gate, up and down; gate and up in one matrix, and down; up and down.
-enum class FfnForm : uint8_t { gated, fused, plain };
-
-/// Differences between architectures that are values.
-struct TransformerTraits {
-  std::string_view architecture;
-  FfnForm ffn = FfnForm::gated;
-  nn::Activation activation = nn::Activation::silu;
-  nn::NormKind norm = nn::NormKind::rms;
-  RopePart rope = RopePart::some;
-  RopePairs pairs = RopePairs::adjacent;
-  OutputWeights output = OutputWeights::own_or_embedding;
-  std::string_view output_norm = "output_norm";  // empty: none
-  FfnScales ffn_scales = FfnScales::nvfp4;
-  int64_t min_heads_kv = 1;  // 0: layers without KV heads are recurrent, and may have no heads at all
-  bool is_causal = true;     // false: an encoder
-  bool has_heads = false;    // files may have prediction heads of this architecture
-};
 
 /// The weights of a layer. An architecture fills in its own; the others stay absent.
 struct TransformerLayer {
@@ -62,6 +32,12 @@ struct TransformerLayer {
   nn::Linear shared_gate{};  // [n_embd, 1]: the shared expert's output is multiplied by its sigmoid
 };
 
+/// The parts of a linear layer besides its weight.
+struct LinearParts {
+  nn::ScaleOf scale_of = nn::ScaleOf::product;
+  bool bias = true, scale = true;
+};
+
 /// Builds the layers of a graph; the terms in which an architecture writes its formula.
 class LayerBuilder {
  public:
@@ -72,7 +48,7 @@ class LayerBuilder {
   const nn::BatchInputs& in;
   const KvCache& cache;
   std::vector<nn::RopeTable> ropes;
-  Value q_factors{};            // [1, 1, n_tokens] or absent: q is multiplied by them after it is rotated
+  Value q_factors{};            // [1, 1, n_tokens] or absent: factors of positions, by which rotated q is multiplied
   float residual_scale = 1.0f;  // factor of y in residual()
   int64_t layer = 0;
   Value shared{};  // a value that one layer leaves for later layers, in architectures that have it
@@ -116,19 +92,19 @@ class Transformer : public Model {
   virtual Result<> read_keys() { return {}; }
   /// Lists weights outside the layers, besides those of list_outer().
   virtual void list_more() {}
-  /// Lists the weights of one layer. Default: norm, attention, norm, and the dense feed-forward block of the traits.
+  /// Lists the weights of one layer. Default: norms, attention and feed-forward block or experts as the traits say.
   virtual TransformerLayer list_layer(int64_t il);
-  /// One layer on x [n_embd, t]. Default: x += post(attention(norm(x))), x += post(ffn(norm(x))), without the norms
-  /// that are absent.
+  /// One layer on x [n_embd, t]. Default: the formula of the traits, without the norms that are absent.
   virtual Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const;
-  /// The embeddings of in.tokens [n_embd, t]. Default: rows of token_embd times embedding_scale_, plus rows of
-  /// position_embd, normed by embd_norm_, each if present.
+  /// The embeddings of in.tokens [n_embd, t]. Default: rows of token_embd times embedding_scale_, plus the first row of
+  /// token_types, plus rows of position_embd, normed by embd_norm_, each if present.
   virtual Value embed(LayerBuilder& s) const;
 
   // --- weights by name
 
   static std::string block(int64_t il, std::string_view name);  // "blk.3.name"
-  nn::Linear linear(const std::string& name, int64_t n_in, int64_t n_out, nn::ScaleOf scale_of = nn::ScaleOf::product);
+  /// weight, and bias and scale if the file has them.
+  nn::Linear linear(const std::string& name, int64_t n_in, int64_t n_out, LinearParts parts = {});
   nn::Norm norm(const std::string& name, const Shape& shape);
   /// Absent if the file has no such weight.
   nn::Norm maybe_norm(const std::string& name, const Shape& shape);
@@ -138,29 +114,26 @@ class Transformer : public Model {
   /// 1 / sqrt(k_dim), and uses rope 0 if there is one.
   nn::Attention attention(int64_t il) { return attention(il, k_dim_, v_dim_); }
   nn::Attention attention(int64_t il, int64_t k_dim, int64_t v_dim);
-  /// attn_q_norm and attn_k_norm [k_dim], applied to each head separately.
-  void add_head_norms(nn::Attention& attention, int64_t il);
-  /// The same norms over all heads of a token: [k_dim * n_heads] and [k_dim * n_heads_kv].
-  void add_whole_norms(nn::Attention& attention, int64_t il);
+  /// attn_q_norm and attn_k_norm: [k_dim] for each head, or of all heads of a token.
+  void add_qk_norms(nn::Attention& attention, int64_t il, QkNorms norms);
+  /// The window and rope of a layer, and ALiBi, as the traits say.
+  void place(nn::Attention& attention, int64_t il) const;
 
-  /// ffn_gate, ffn_up, ffn_down.
-  nn::Ffn gated_ffn(int64_t il, nn::Activation activation = nn::Activation::silu);
-  /// ffn_up whose first half is the gate, ffn_down.
-  nn::Ffn fused_ffn(int64_t il, nn::Activation activation = nn::Activation::silu);
-  /// ffn_up, ffn_down.
-  nn::Ffn plain_ffn(int64_t il, nn::Activation activation);
+  /// The dense feed-forward block of n_ff columns, in the form of the traits.
+  nn::Ffn dense_ffn(int64_t il) { return dense_ffn(il, n_ff(il)); }
+  nn::Ffn dense_ffn(int64_t il, int64_t n_ff);
   /// ffn_{gate,up,down}_shexp of n_ff columns.
   nn::Ffn shared_expert(int64_t il, int64_t n_ff);
   /// ffn_gate_inp and ffn_{gate,up,down}_exps (or ffn_gate_up_exps, ffn_down_exps) of n_ff columns. Completes the given
   /// router with its weights and the numbers of experts.
-  nn::Experts experts(int64_t il, int64_t n_ff, const nn::Router& router);
-  /// Experts of feed_forward_length columns, weighted by a softmax divided by its sum (Mixtral), if the file has
-  /// experts; else the dense gated block.
-  void add_ffn_or_experts(TransformerLayer& layer, int64_t il);
-
-  /// Sets window_ and window_rope_ on all but the last layer of each `period`; the last one has no window and uses
-  /// full_rope.
-  void alternate_window(nn::Attention& attention, int64_t il, int64_t period, int full_rope = 0) const;
+  nn::Experts experts(int64_t il, int64_t n_ff, const nn::Router& router) {
+    return experts(il, n_ff, router, info_.n_embd);
+  }
+  /// The same with experts on inputs of n_in columns.
+  nn::Experts experts(int64_t il, int64_t n_ff, const nn::Router& router, int64_t n_in);
+  virtual bool has_experts(int64_t il) const;
+  /// The dense block, or the experts and the shared expert that the traits describe.
+  void add_ffn(TransformerLayer& layer, int64_t il);
 
   /// feed_forward_length of a layer with a dense block. Errors are recorded in the weights.
   int64_t n_ff(int64_t il);
@@ -169,28 +142,12 @@ class Transformer : public Model {
 
   /// The index of a rope: of an equal one that exists, else of a new one.
   int add_rope(const nn::RopeConfig& config);
-  /// Defaults of the rope of layers with a window, used where the file has no rope.freq_base_swa.
-  struct WindowRope {
-    float base;
-    bool is_stretched = true;  // as rope 0
-  };
-  /// The index of the rope of layers with a window.
-  Result<int> window_rope(const WindowRope& absent);
-  /// attention.sliding_window.
-  Result<int64_t> window(int64_t absent);
-  /// Errors: expert_count is missing or 0.
-  Result<> require_experts();
   /// expert_feed_forward_length. absent = 0: the key is required.
   Result<int64_t> n_ff_experts(int64_t absent);
-  /// expert_gating_func, _weights_norm, _weights_scale and the groups.
-  Result<nn::Router> router_from_keys(nn::Gating absent);
   /// YaRN's bounds and logarithm in the file, which most architectures ignore.
   Result<> read_yarn_keys();
   /// attention.temperature_scale, and temperature_length or `length`.
   Result<> read_temperature(int64_t length);
-  /// rope.dimension_sections: rope 0 then pairs halves. In text all sections have the token's position. Errors:
-  /// unsupported for a fourth section.
-  Result<> read_rope_sections();
   /// Granite's embedding_scale, residual_scale and attention.scale, each optional.
   Result<> read_multipliers();
 
@@ -206,17 +163,27 @@ class Transformer : public Model {
   float eps_ = 0.0f;
   int64_t n_experts_ = 0;  // 0: dense
   int64_t n_experts_used_ = 0;
-  int64_t window_ = 0;   // of layers with a window; set by architectures that have them
+  int64_t window_ = 0;   // of layers with a window; 0: none
   int window_rope_ = 0;  // their rope's index
+  std::vector<bool> has_window_;
+  struct {
+    int64_t n_dense = 0;      // layers without experts, which come first
+    int64_t step = 1;         // of the others, each layer il where il + 1 is a multiple has experts; 0: none
+    int64_t n_ff = 0;         // columns of an expert; 0: those of the layer's dense block
+    int64_t n_ff_shared = 0;  // columns of the shared expert; 0: none
+    nn::Router router{};
+  } mixture_;
 
   float embedding_scale_ = 1.0f;
   float residual_scale_ = 1.0f;
   float attention_scale_ = 0.0f;   // of scores; 0: 1 / sqrt(k_dim)
+  float clamp_ = 0.0f;             // bound of q, k and v; 0: none
   float logit_scale_ = 1.0f;       // logits are multiplied by it
   float final_soft_cap_ = 0.0f;    // 0: none
   TemperatureParams temperature_;  // beta 0: none
   const Tensor* token_embd_ = nullptr;
   const Tensor* position_embd_ = nullptr;
+  const Tensor* token_types_ = nullptr;  // [n_embd, n_types]
   nn::Norm embd_norm_, output_norm_;
   nn::Linear output_;
   nn::RankHead rank_;  // its weights are optional
@@ -229,16 +196,25 @@ class Transformer : public Model {
   Result<> read_heads();
   Result<> read_main_rope();
   Result<> read_pooling();
+  Result<> read_rope_sections();
+  Result<> read_window();
+  Result<> read_window_layers();
+  Result<> read_window_rope();
+  Result<> read_mixture();
+  Result<nn::Router> read_router() const;
+  Result<int64_t> n_ff_shared_expert() const;
   LayerBuilder layer_builder(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache, int64_t n_layers) const;
   Value run_layers(LayerBuilder& s) const;
   Value final_rows(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const;
   Value logits(GraphBuilder& b, Value x, const nn::Linear& output) const;
   void list_outer();
   void list_output();
+  void list_token_types();
+  nn::HeadGate head_gate(int64_t il, const nn::Attention& attention);
   void list_rank_head();
   void list_rope_factors();
+  nn::Linear ffn_linear(int64_t il, std::string_view name, int64_t n_in, int64_t n_out);
   void finish_cache_layers(ModelInfo& info, std::span<const TransformerLayer> layers, int64_t first_block) const;
-  bool applies_ffn_scale(const Tensor* weight) const;
   nn::ExpertLinear expert_linear(const std::string& name, int64_t n_in, int64_t n_out);
 };
 

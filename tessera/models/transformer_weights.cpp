@@ -11,23 +11,20 @@ namespace tessera {
 
 std::string Transformer::block(int64_t il, std::string_view name) { return fmt::format("blk.{}.{}", il, name); }
 
-bool Transformer::applies_ffn_scale(const Tensor* weight) const {
-  return traits_.ffn_scales == FfnScales::all || (weight != nullptr && weight->dtype == DType::nvfp4);
-}
-
-nn::Linear Transformer::linear(const std::string& name, int64_t n_in, int64_t n_out, nn::ScaleOf scale_of) {
-  nn::Linear layer{.weight = weights_.need(name + ".weight", {n_in, n_out}, Op::mul_mat),
-                   .bias = weights_.maybe(name + ".bias", {n_out}, Op::add),
-                   .scale_of = scale_of};
-  if (scale_of == nn::ScaleOf::product || applies_ffn_scale(layer.weight))
-    layer.scale = weights_.maybe(name + ".scale", {1}, Op::mul);
+nn::Linear Transformer::linear(const std::string& name, int64_t n_in, int64_t n_out, LinearParts parts) {
+  nn::Linear layer{.weight = weights_.need(name + ".weight", {n_in, n_out}, Op::mul_mat), .scale_of = parts.scale_of};
+  if (parts.bias) layer.bias = weights_.maybe(name + ".bias", {n_out}, Op::add);
+  const bool has_scale_of_format = layer.weight != nullptr && layer.weight->dtype == DType::nvfp4;
+  if (parts.scale || has_scale_of_format) layer.scale = weights_.maybe(name + ".scale", {1}, Op::mul);
   return layer;
 }
 
 nn::Norm Transformer::norm(const std::string& name, const Shape& shape) {
+  if (!traits_.has_norm_weights) return {.kind = traits_.norm, .is_weightless = true, .eps = eps_};
   const Op use = traits_.norm == nn::NormKind::rms ? Op::rms_norm : Op::layer_norm;
+  // Some architectures store norms without the suffix.
   return {.kind = traits_.norm,
-          .weight = weights_.need(name + ".weight", shape, use),
+          .weight = weights_.need(weights_.has(name) ? name : name + ".weight", shape, use),
           .bias = weights_.maybe(name + ".bias", shape, use),
           .eps = eps_};
 }
@@ -38,15 +35,32 @@ nn::Norm Transformer::maybe_norm(const std::string& name, const Shape& shape) {
 
 void Transformer::list_outer() {
   const Shape table{info_.n_embd, info_.n_vocab};
-  token_embd_ = weights_.need("token_embd.weight", table, Op::get_rows);
+  const bool is_output = traits_.output == OutputWeights::own_or_both && !weights_.has("token_embd.weight");
+  token_embd_ = weights_.need(is_output ? "output.weight" : "token_embd.weight", table, Op::get_rows);
+  if (traits_.has_positions)
+    position_embd_ = weights_.need("position_embd.weight", {info_.n_embd, info_.n_ctx_train}, Op::get_rows);
+  if (traits_.has_token_types) list_token_types();
+  if (traits_.has_embd_norm) embd_norm_ = norm("token_embd_norm", {info_.n_embd});
   if (!traits_.output_norm.empty()) output_norm_ = norm(std::string(traits_.output_norm), {info_.n_embd});
   if (traits_.output != OutputWeights::none) list_output();
-  if (!info_.ropes.empty()) list_rope_factors();
+  if (!info_.ropes.empty() && traits_.optional.rope_factors) list_rope_factors();
+}
+
+void Transformer::list_token_types() {
+  constexpr const char* kTypeCountKey = "tokenizer.ggml.token_type_count";
+  constexpr int64_t kMaxTokenTypes = 1 << 16;
+  auto n_types = files_.metadata().get<int64_t>(kTypeCountKey);
+  if (!n_types) return weights_.fail_with(std::move(n_types).error().within(files_.name()));
+  if (*n_types < 1 || *n_types > kMaxTokenTypes)
+    return weights_.fail_with(Error(ErrorCode::limit, fmt::format("{}: key '{}': {}, want 1 to {}", files_.name(),
+                                                                  kTypeCountKey, *n_types, kMaxTokenTypes)));
+  token_types_ = weights_.need("token_types.weight", {info_.n_embd, *n_types}, Op::add);
 }
 
 void Transformer::list_output() {
   const Shape table{info_.n_embd, info_.n_vocab};
-  if (traits_.output == OutputWeights::own)
+  if (traits_.output == OutputWeights::own ||
+      (traits_.output == OutputWeights::own_or_both && weights_.has("token_embd.weight")))
     output_.weight = weights_.need("output.weight", table, Op::mul_mat);
   else if (traits_.output == OutputWeights::own_or_embedding)
     output_.weight = weights_.maybe("output.weight", table, Op::mul_mat);
@@ -54,7 +68,7 @@ void Transformer::list_output() {
     output_.weight = token_embd_;
     weights_.also_multiplies(token_embd_);
   }
-  output_.bias = weights_.maybe("output.bias", {info_.n_vocab}, Op::add);
+  if (traits_.optional.logit_bias) output_.bias = weights_.maybe("output.bias", {info_.n_vocab}, Op::add);
 }
 
 void Transformer::list_rank_head() {
@@ -88,112 +102,78 @@ nn::Attention Transformer::attention(int64_t il, int64_t k_dim, int64_t v_dim) {
   const auto i = to_size(il);
   const int64_t n_embd = info_.n_embd, n_q = k_dim * n_heads_[i], n_k = k_dim * n_heads_kv_[i],
                 n_v = v_dim * n_heads_kv_[i];
-  nn::Attention a{.n_heads = n_heads_[i],
-                  .n_heads_kv = n_heads_kv_[i],
-                  .k_dim = k_dim,
-                  .v_dim = v_dim,
-                  .rope = info_.ropes.empty() ? nn::kNoRope : 0,
-                  .cache_layer = static_cast<int64_t>(info_.kv_layers.size()),
-                  .params = {.scale = 1.0f / std::sqrt(static_cast<float>(k_dim)), .causal = info_.is_causal}};
+  nn::Attention a{
+      .n_heads = n_heads_[i],
+      .n_heads_kv = n_heads_kv_[i],
+      .k_dim = k_dim,
+      .v_dim = v_dim,
+      .clamp = clamp_,
+      .rope = info_.ropes.empty() ? nn::kNoRope : 0,
+      .cache_layer = static_cast<int64_t>(info_.kv_layers.size()),
+      .params = {.scale = attention_scale_ != 0.0f ? attention_scale_ : 1.0f / std::sqrt(static_cast<float>(k_dim)),
+                 .causal = info_.is_causal}};
+  const LinearParts parts{.bias = traits_.optional.qkv_bias, .scale = traits_.optional.qkv_scale};
   if (weights_.has(block(il, "attn_qkv.weight"))) {
-    a.qkv = linear(block(il, "attn_qkv"), n_embd, n_q + n_k + n_v);
+    a.qkv_heads_kv = traits_.has_qkv_of_all_heads ? a.n_heads : a.n_heads_kv;
+    a.qkv = linear(block(il, "attn_qkv"), n_embd, n_q + (k_dim + v_dim) * a.qkv_heads_kv, parts);
   } else {
-    a.q = linear(block(il, "attn_q"), n_embd, n_q);
-    a.k = linear(block(il, "attn_k"), n_embd, n_k);
-    a.v = linear(block(il, "attn_v"), n_embd, n_v);
+    a.q = linear(block(il, "attn_q"), n_embd, n_q, parts);
+    a.k = linear(block(il, "attn_k"), n_embd, n_k, parts);
+    a.v = linear(block(il, "attn_v"), n_embd, n_v, parts);
   }
-  a.out = linear(block(il, "attn_output"), v_dim * a.n_heads, n_embd);
+  a.out = linear(block(il, "attn_output"), v_dim * a.n_heads, n_embd, {.bias = traits_.optional.out_bias});
+  if (traits_.gate != HeadGate::none) a.gate = head_gate(il, a);
+  if (traits_.has_sinks) a.sinks = weights_.need(block(il, "attn_sinks.weight"), {a.n_heads}, Op::paged_attention);
   info_.kv_layers.push_back({.n_heads_kv = a.n_heads_kv, .k_dim = k_dim, .v_dim = v_dim});
   return a;
 }
 
-void Transformer::add_head_norms(nn::Attention& a, int64_t il) {
-  a.q_norm = norm(block(il, "attn_q_norm"), {a.k_dim});
-  a.k_norm = norm(block(il, "attn_k_norm"), {a.k_dim});
+nn::HeadGate Transformer::head_gate(int64_t il, const nn::Attention& a) {
+  const std::string name = block(il, "attn_gate");
+  const ModelFiles::Tensor* weight = files_.find_tensor(name + ".weight");
+  const bool is_per_head = weight != nullptr && weight->info.shape[1] == a.n_heads && a.v_dim > 1;
+  return {.product = linear(name, info_.n_embd, is_per_head ? a.n_heads : a.n_heads * a.v_dim),
+          .is_softplus = traits_.gate == HeadGate::softplus};
 }
 
-void Transformer::add_whole_norms(nn::Attention& a, int64_t il) {
-  a.q_norm = norm(block(il, "attn_q_norm"), {a.k_dim * a.n_heads});
-  a.k_norm = norm(block(il, "attn_k_norm"), {a.k_dim * a.n_heads_kv});
+void Transformer::add_qk_norms(nn::Attention& a, int64_t il, QkNorms norms) {
+  const std::string q = block(il, "attn_q_norm"), k = block(il, "attn_k_norm");
+  if (norms == QkNorms::none || (norms == QkNorms::heads_if_any && !weights_.has(q + ".weight"))) return;
+  const bool is_whole = norms == QkNorms::whole;
+  a.q_norm = norm(q, {is_whole ? a.k_dim * a.n_heads : a.k_dim});
+  a.k_norm = norm(k, {is_whole ? a.k_dim * a.n_heads_kv : a.k_dim});
+  a.norms_rotated = norms == QkNorms::rotated_heads;
+}
+
+void Transformer::place(nn::Attention& a, int64_t il) const {
+  a.params.max_alibi = traits_.max_alibi;
+  if (traits_.no_rope_period > 0 && (il + 1) % traits_.no_rope_period == 0) a.rope = nn::kNoRope;
+  if (window_ == 0) return;
+  if (has_window_[to_size(il)]) {
+    a.params.window = info_.is_causal ? window_ : window_ / 2 + 1;
+    if (!info_.ropes.empty()) a.rope = window_rope_;
+  } else if (traits_.window.is_rope_of_windows) {
+    a.rope = nn::kNoRope;
+  }
 }
 
 TransformerLayer Transformer::list_layer(int64_t il) {
-  const auto dense_ffn = [&] {
-    switch (traits_.ffn) {
-      case FfnForm::fused:
-        return fused_ffn(il, traits_.activation);
-      case FfnForm::plain:
-        return plain_ffn(il, traits_.activation);
-      default:
-        return gated_ffn(il, traits_.activation);
-    }
-  };
-  return {.attn_norm = norm(il, "attn_norm"),
-          .attention = attention(il),
-          .ffn_norm = norm(il, "ffn_norm"),
-          .ffn = dense_ffn()};
-}
-
-nn::Ffn Transformer::gated_ffn(int64_t il, nn::Activation activation) {
-  nn::Ffn ffn = plain_ffn(il, activation);
-  ffn.gate = linear(block(il, "ffn_gate"), info_.n_embd, n_ff(il), nn::ScaleOf::sum);
-  return ffn;
-}
-
-nn::Ffn Transformer::fused_ffn(int64_t il, nn::Activation activation) {
-  return {.up = linear(block(il, "ffn_up"), info_.n_embd, 2 * n_ff(il), nn::ScaleOf::sum),
-          .down = linear(block(il, "ffn_down"), n_ff(il), info_.n_embd, nn::ScaleOf::sum),
-          .activation = activation};
-}
-
-nn::Ffn Transformer::plain_ffn(int64_t il, nn::Activation activation) {
-  return {.up = linear(block(il, "ffn_up"), info_.n_embd, n_ff(il), nn::ScaleOf::sum),
-          .down = linear(block(il, "ffn_down"), n_ff(il), info_.n_embd, nn::ScaleOf::sum),
-          .activation = activation};
-}
-
-nn::Ffn Transformer::shared_expert(int64_t il, int64_t n_ff) {
-  return {.gate = linear(block(il, "ffn_gate_shexp"), info_.n_embd, n_ff, nn::ScaleOf::sum),
-          .up = linear(block(il, "ffn_up_shexp"), info_.n_embd, n_ff, nn::ScaleOf::sum),
-          .down = linear(block(il, "ffn_down_shexp"), n_ff, info_.n_embd, nn::ScaleOf::sum)};
-}
-
-nn::ExpertLinear Transformer::expert_linear(const std::string& name, int64_t n_in, int64_t n_out) {
-  nn::ExpertLinear layer{.weight = weights_.need(name + ".weight", {n_in, n_out, n_experts_}, Op::mul_mat_experts),
-                         .bias = weights_.maybe(name + ".bias", {n_out, n_experts_}, Op::expert_rows)};
-  if (applies_ffn_scale(layer.weight)) layer.scale = weights_.maybe(name + ".scale", {n_experts_}, Op::expert_rows);
-  return layer;
-}
-
-nn::Experts Transformer::experts(int64_t il, int64_t n_ff, const nn::Router& router) {
-  const int64_t n_embd = info_.n_embd;
-  nn::Experts e{.router = router};
-  e.router.weight = weights_.need(block(il, "ffn_gate_inp.weight"), {n_embd, n_experts_}, Op::mul_mat);
-  e.router.bias = weights_.maybe(block(il, "ffn_gate_inp.bias"), {n_experts_}, Op::add);
-  e.router.selection_bias = weights_.maybe(block(il, "exp_probs_b.bias"), {n_experts_}, Op::add);
-  e.router.n_experts = n_experts_;
-  e.router.n_used = n_experts_used_;
-  if (weights_.has(block(il, "ffn_gate_up_exps.weight"))) {
-    e.gate_up = expert_linear(block(il, "ffn_gate_up_exps"), n_embd, 2 * n_ff);
-  } else {
-    e.gate = expert_linear(block(il, "ffn_gate_exps"), n_embd, n_ff);
-    e.up = expert_linear(block(il, "ffn_up_exps"), n_embd, n_ff);
-  }
-  e.down = expert_linear(block(il, "ffn_down_exps"), n_ff, n_embd);
-  return e;
-}
-
-void Transformer::add_ffn_or_experts(TransformerLayer& layer, int64_t il) {
-  if (n_experts_ > 0)
-    layer.experts = experts(il, n_ff(il), {.gating = nn::Gating::softmax, .normalize = true});
-  else
-    layer.ffn = gated_ffn(il);
-}
-
-void Transformer::alternate_window(nn::Attention& a, int64_t il, int64_t period, int full_rope) const {
-  const bool has_window = il % period < period - 1;
-  a.params.window = has_window ? window_ : 0;
-  a.rope = has_window ? window_rope_ : full_rope;
+  const LayerForm form = traits_.form;
+  const bool is_parallel = form == LayerForm::parallel,
+             has_post_norms = form == LayerForm::post_norm || form == LayerForm::sandwich,
+             has_pre_norms = form != LayerForm::post_norm && form != LayerForm::norm_sum;
+  TransformerLayer l;
+  if (has_pre_norms) l.attn_norm = norm(il, "attn_norm");
+  l.attention = attention(il);
+  add_qk_norms(l.attention, il, traits_.qk_norms);
+  place(l.attention, il);
+  if (has_post_norms) l.attn_post_norm = norm(il, "post_attention_norm");
+  if (form == LayerForm::norm_sum) l.attn_post_norm = norm(il, "attn_output_norm");
+  if (has_pre_norms && !is_parallel) l.ffn_norm = norm(il, traits_.ffn_norm);
+  if (has_post_norms) l.ffn_post_norm = norm(il, "post_ffw_norm");
+  if (form == LayerForm::norm_sum) l.ffn_post_norm = norm(il, "layer_output_norm");
+  add_ffn(l, il);
+  return l;
 }
 
 }  // namespace tessera

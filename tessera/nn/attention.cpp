@@ -20,7 +20,7 @@ Value heads_of(GraphBuilder& b, Value y, int64_t first, int64_t dim, int64_t n_h
 }
 
 Heads split_projection(GraphBuilder& b, Value x, const Attention& a) {
-  const int64_t n_q = a.k_dim * a.n_heads, n_k = a.k_dim * a.n_heads_kv;
+  const int64_t n_q = a.k_dim * a.n_heads, n_k = a.k_dim * a.qkv_heads_kv;
   const Value y = bounded(b, linear(b, x, a.qkv), a.clamp);
   return {heads_of(b, y, 0, a.k_dim, a.n_heads), heads_of(b, y, n_q, a.k_dim, a.n_heads_kv),
           heads_of(b, y, n_q + n_k, a.v_dim, a.n_heads_kv)};
@@ -51,6 +51,12 @@ Value attend_to_batch(GraphBuilder& b, const Heads& heads, const Attention& a, c
   return b.reshape(out, {a.v_dim * a.n_heads, b.spec(out).shape()[2]});
 }
 
+Heads normed(GraphBuilder& b, Heads heads, const Attention& a) {
+  if (a.q_norm.present()) heads.q = head_norm(b, heads.q, a.q_norm);
+  if (a.k_norm.present()) heads.k = head_norm(b, heads.k, a.k_norm);
+  return heads;
+}
+
 AttentionParams params_of(const Attention& a, const BatchInputs& in) {
   AttentionParams params = a.params;
   params.int16 = in.int16_attention;
@@ -60,18 +66,17 @@ AttentionParams params_of(const Attention& a, const BatchInputs& in) {
 }  // namespace
 
 Heads project(GraphBuilder& b, Value x, const Attention& a) {
-  Heads heads = a.qkv.weight != nullptr ? split_projection(b, x, a) : three_projections(b, x, a);
-  if (a.q_norm.present()) heads.q = head_norm(b, heads.q, a.q_norm);
-  if (a.k_norm.present()) heads.k = head_norm(b, heads.k, a.k_norm);
-  return heads;
+  const Heads heads = a.qkv.weight != nullptr ? split_projection(b, x, a) : three_projections(b, x, a);
+  return a.norms_rotated ? heads : normed(b, heads, a);
 }
 
 Heads rotate(GraphBuilder& b, Heads heads, const Attention& a, std::span<const RopeTable> ropes) {
-  if (a.rope == kNoRope) return heads;
-  const auto& [table, pairs] = ropes[to_size(a.rope)];
-  heads.q = b.rope(heads.q, table, pairs);
-  if (heads.k.present()) heads.k = b.rope(heads.k, table, pairs);
-  return heads;
+  if (a.rope != kNoRope) {
+    const auto& [table, pairs] = ropes[to_size(a.rope)];
+    heads.q = b.rope(heads.q, table, pairs);
+    if (heads.k.present()) heads.k = b.rope(heads.k, table, pairs);
+  }
+  return a.norms_rotated ? normed(b, heads, a) : heads;
 }
 
 Value attend(GraphBuilder& b, const Heads& heads, const Attention& a, const BatchInputs& in, const KvCache& cache) {
@@ -87,6 +92,14 @@ Value attend(GraphBuilder& b, const Heads& heads, const Attention& a, const Batc
   const Value out = b.paged_attention(heads.q, k_cache, v_cache, in.positions, in.sequences, at.blocks, at.valid, sinks,
                                       params_of(a, in), bias);
   return b.reshape(out, {a.v_dim * a.n_heads, b.spec(out).shape()[2]});
+}
+
+Value gated(GraphBuilder& b, Value y, Value x, const Attention& a) {
+  const Value product = linear(b, x, a.gate.product);
+  const Value gate = a.gate.is_softplus ? b.softplus(product) : b.sigmoid(product);
+  const int64_t n_tokens = b.spec(y).shape()[1], n_gates = b.spec(gate).shape()[0] / a.n_heads;
+  const Value heads = b.reshape(y, {a.v_dim, a.n_heads, n_tokens});
+  return b.reshape(b.mul(heads, b.reshape(gate, {n_gates, a.n_heads, n_tokens})), {a.v_dim * a.n_heads, n_tokens});
 }
 
 Value attend_to_encoder(GraphBuilder& b, Value q, const Attention& a, const BatchInputs& in) {

@@ -10,20 +10,30 @@
 
 namespace tessera::nn {
 
+/// A gate of the heads' outputs: sigmoid or softplus of a product with the input of the layer.
+struct HeadGate {
+  Linear product{};  // [n_embd, n_heads] or [n_embd, v_dim * n_heads]; no weight: none
+  bool is_softplus = false;
+};
+
 struct Attention {
   Linear q{}, k{}, v{};
   Linear qkv{};  // one product whose rows are those of q, k and v; then q, k and v have no weights
   Linear out{};
-  Norm q_norm{}, k_norm{};                // applied to heads before the rotation
+  HeadGate gate{};
+  Norm q_norm{}, k_norm{};
+  bool norms_rotated = false;             // q and k are rotated before they are normed, not after
   const Tensor* sinks = nullptr;          // [n_heads] or null
   const Tensor* relative_bias = nullptr;  // [n_heads, n_buckets] or null
   int64_t n_heads = 0;
   int64_t n_heads_kv = 0;
+  int64_t qkv_heads_kv = 0;  // KV heads in qkv, of which the first n_heads_kv are used
   int64_t k_dim = 0;
   int64_t v_dim = 0;
-  float clamp = 0.0f;        // > 0: clamps the products, including biases, to [-clamp, clamp]
-  int rope = kNoRope;        // index into the model's ropes
-  int64_t cache_layer = -1;  // layer of the cache that stores K and V
+  float clamp = 0.0f;           // > 0: clamps the products, including biases, to [-clamp, clamp]
+  bool has_temperature = true;  // q is multiplied by the model's factors of positions, if it has them
+  int rope = kNoRope;           // index into the model's ropes
+  int64_t cache_layer = -1;     // layer of the cache that stores K and V
   AttentionParams params{};
 };
 
@@ -38,10 +48,10 @@ struct Heads {
   Value q, k, v;
 };
 
-/// Projects x [n_embd, t]: products, biases, bounds, and the norms of q and k.
+/// Projects x [n_embd, t]: products, biases, bounds, and the norms of q and k that come before the rotation.
 Heads project(GraphBuilder& b, Value x, const Attention& attention);
 
-/// Rotates q and k by the attention's rope, if it has one.
+/// Rotates q and k by the attention's rope, if it has one, and applies the norms that come after it.
 Heads rotate(GraphBuilder& b, Heads heads, const Attention& attention, std::span<const RopeTable> ropes);
 
 /// Stores k and v in the attention's layer of the cache, then attends. An absent k or v is in the cache already, or V
@@ -50,6 +60,9 @@ Heads rotate(GraphBuilder& b, Heads heads, const Attention& attention, std::span
 /// bias; K that is in the cache already).
 Value attend(GraphBuilder& b, const Heads& heads, const Attention& attention, const BatchInputs& in,
              const KvCache& cache);
+
+/// The heads' outputs y [v_dim * n_heads, t] times the gate of x [n_embd, t].
+Value gated(GraphBuilder& b, Value y, Value x, const Attention& attention);
 
 /// Attends with q [k_dim * n_heads, t] to the encoder output in the attention's layer of the encoder cache. Returns the
 /// heads' outputs [v_dim * n_heads, t].

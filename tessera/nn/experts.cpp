@@ -27,14 +27,15 @@ Value finish(GraphBuilder& b, Value y, const ExpertLinear& layer, const ExpertRo
   return layer.bias == nullptr ? y : b.add(y, b.expert_rows(vector_f32(b, *layer.bias), routes));
 }
 
-Value hidden(GraphBuilder& b, Value x, const Experts& e, const ExpertRoutes& routes) {
+Value hidden(GraphBuilder& b, Value x, const Experts& e, const ExpertRoutes& routes, ExpertInput input) {
   const auto product = [&](const ExpertLinear& layer) {
-    return b.mul_mat_experts(b.tensor(*layer.weight), x, routes, ExpertInput::tokens);
+    return b.mul_mat_experts(b.tensor(*layer.weight), x, routes, input);
   };
   if (e.gate_up.weight != nullptr) {
     const auto [gate, up] = halves(b, finish(b, product(e.gate_up), e.gate_up, routes));
     return activate(b, gate, up, e.activation);
   }
+  if (e.gate.weight == nullptr) return activate(b, finish(b, product(e.up), e.up, routes), e.activation);
   // The two products are consecutive, so that a backend packs or quantizes x once for both.
   const Value gate = product(e.gate), up = product(e.up);
   return activate(b, finish(b, gate, e.gate, routes), finish(b, up, e.up, routes), e.activation);
@@ -61,7 +62,7 @@ Value experts(GraphBuilder& b, Value x, const Experts& e) { return experts(b, x,
 
 Value experts(GraphBuilder& b, Value x, const Experts& e, const Routed& routed) {
   const auto& [routes, weights] = routed;
-  const Value h = hidden(b, x, e, routes);
+  const Value h = hidden(b, x, e, routes, weights.present() ? ExpertInput::tokens : ExpertInput::routed);
   const Value y = b.mul_mat_experts(b.tensor(*e.down.weight), h, routes, ExpertInput::routed);
   return b.expert_sum(finish(b, y, e.down, routes), weights, routes);
 }

@@ -44,15 +44,16 @@ struct ExpertLinear {
 
 struct Experts {
   Router router{};
-  ExpertLinear gate{}, up{}, down{};
-  ExpertLinear gate_up{};  // one product whose first half is the gate; then gate and up have no weights
+  ExpertLinear gate{}, up{}, down{};  // the gate may be absent
+  ExpertLinear gate_up{};             // one product whose first half is the gate; then gate and up have no weights
   Activation activation = Activation::silu;
 };
 
-/// Sum over a token's experts of weight * down(act(gate x) * up x).
+/// Sum over a token's experts of weight * down(act(gate x) * up x); without a gate, of weight * down(act(up x)).
 Value experts(GraphBuilder& b, Value x, const Experts& experts);
 
-/// The same with given routing.
+/// The same with given routing. Without weights, x is not a row per token but a row per pair of a token and an expert
+/// [n_embd, n_pairs], and the sum is of the experts' outputs.
 Value experts(GraphBuilder& b, Value x, const Experts& experts, const Routed& routed);
 
 }  // namespace tessera::nn

@@ -1,25 +1,14 @@
 #include "tessera/nn/ffn.h"
 
+#include <limits>
+
 #include "tessera/base/index.h"
 
 namespace tessera::nn {
 
 namespace {
 
-Value activate(GraphBuilder& b, Value x, Activation activation) {
-  switch (activation) {
-    case Activation::silu:
-      return b.silu(x);
-    case Activation::gelu:
-      return b.gelu(x);
-    case Activation::relu_squared:
-      return b.relu_squared(x);
-    case Activation::swiglu_oai:
-      break;  // always has a gate
-  }
-  b.fail_with(Error(ErrorCode::internal, "an activation that wants a gate"));
-  return {};
-}
+Value relu(GraphBuilder& b, Value x) { return b.clamp(x, 0.0f, std::numeric_limits<float>::max()); }
 
 Value hidden(GraphBuilder& b, Value x, const Ffn& ffn) {
   if (ffn.gate.weight != nullptr) {
@@ -36,6 +25,23 @@ Value hidden(GraphBuilder& b, Value x, const Ffn& ffn) {
 
 }  // namespace
 
+Value activate(GraphBuilder& b, Value x, Activation activation) {
+  switch (activation) {
+    case Activation::silu:
+      return b.silu(x);
+    case Activation::gelu:
+      return b.gelu(x);
+    case Activation::relu:
+      return relu(b, x);
+    case Activation::relu_squared:
+      return b.relu_squared(x);
+    case Activation::swiglu_oai:
+      break;  // always has a gate
+  }
+  b.fail_with(Error(ErrorCode::internal, "an activation that wants a gate"));
+  return {};
+}
+
 Value activate(GraphBuilder& b, Value gate, Value up, Activation activation) {
   switch (activation) {
     case Activation::silu:
@@ -44,10 +50,11 @@ Value activate(GraphBuilder& b, Value gate, Value up, Activation activation) {
       return b.geglu(gate, up);
     case Activation::swiglu_oai:
       return b.swiglu_oai(gate, up);
+    case Activation::relu:
     case Activation::relu_squared:
       break;
   }
-  return b.mul(b.relu_squared(gate), up);
+  return b.mul(activate(b, gate, activation), up);
 }
 
 Halves halves(GraphBuilder& b, Value x) {

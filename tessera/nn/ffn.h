@@ -6,7 +6,7 @@
 namespace tessera::nn {
 
 /// The activation of the gate, or of the only product if there is no gate.
-enum class Activation : uint8_t { silu, gelu, relu_squared, swiglu_oai };
+enum class Activation : uint8_t { silu, gelu, relu, relu_squared, swiglu_oai };
 
 /// down(act(gate x) * up x); without a gate, down(act(up x)).
 struct Ffn {
@@ -18,6 +18,8 @@ struct Ffn {
 };
 
 Value ffn(GraphBuilder& b, Value x, const Ffn& ffn);
+
+Value activate(GraphBuilder& b, Value x, Activation activation);
 
 /// act(gate) * up.
 Value activate(GraphBuilder& b, Value gate, Value up, Activation activation);

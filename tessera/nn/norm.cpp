@@ -24,7 +24,7 @@ Value norm(GraphBuilder& b, Value x, const Norm& n) {
 Value head_norm(GraphBuilder& b, Value x, const Norm& n) {
   const Layout layout = b.spec(x).layout;
   const int64_t dim = layout.shape[0], n_heads = layout.shape[1], n_tokens = layout.shape[2];
-  if (n.weight->shape() == Shape{dim}) return norm(b, x, n);
+  if (n.is_weightless || n.weight->shape() == Shape{dim}) return norm(b, x, n);
   if (n.weight->shape() == Shape{dim, n_heads}) {
     const Value y = b.mul(weightless(n, b, x), vector_f32(b, *n.weight));
     return n.bias == nullptr ? y : b.add(y, vector_f32(b, *n.bias));

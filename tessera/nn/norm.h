@@ -11,10 +11,11 @@ struct Norm {
   NormKind kind = NormKind::rms;
   const Tensor* weight = nullptr;  // null: 1
   const Tensor* bias = nullptr;    // null: 0
+  bool is_weightless = false;      // the architecture has this norm, without weights
   float eps = 0.0f;
 
-  /// True if the file has this norm. For optional norms.
-  bool present() const { return weight != nullptr; }
+  /// False for an optional norm that the model does not have.
+  bool present() const { return weight != nullptr || is_weightless; }
 };
 
 /// Normalizes each row of x separately; weight and bias [n].

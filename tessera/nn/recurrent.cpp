@@ -39,7 +39,9 @@ Value head_columns(GraphBuilder& b, Value y, int64_t first, int64_t dim, int64_t
 Value causal_conv(GraphBuilder& b, Value x, const CausalConv& conv, const BatchInputs& in, int64_t layer,
                   int64_t kind) {
   const Value bias = conv.bias == nullptr ? Value() : vector_f32(b, *conv.bias);
-  return b.causal_conv(x, vector_f32(b, *conv.weight), bias, in.state(b, layer, kind), in.segments);
+  const Shape& shape = conv.weight->shape();
+  const Value weight = b.reshape(vector_f32(b, *conv.weight), {shape[0], shape.n_elements() / shape[0]});
+  return b.causal_conv(x, weight, bias, in.state(b, layer, kind), in.segments);
 }
 
 Value short_conv(GraphBuilder& b, Value x, const ShortConv& m, const BatchInputs& in) {
@@ -152,6 +154,37 @@ Value delta_net(GraphBuilder& b, Value x, const DeltaNet& m, const BatchInputs& 
 
 namespace {
 
+Value with_bias(GraphBuilder& b, Value x, const Tensor* bias) { return bias == nullptr ? x : b.add(x, flat(b, *bias)); }
+
+Value low_rank(GraphBuilder& b, Value x, const LowRank& m, Value (*activation)(GraphBuilder&, Value)) {
+  const Value h = linear(b, x, m.down);
+  return with_bias(b, linear(b, activation == nullptr ? h : activation(b, h), m.up), m.bias);
+}
+
+}  // namespace
+
+// The delta rule is RWKV-7's recurrence: S decays by w, so the value that is removed for k is read with w k from the
+// previous S. It is then subtracted for beta k, which also writes v.
+Value kimi_delta(GraphBuilder& b, Value x, const KimiDelta& m, const BatchInputs& in) {
+  const Shape heads{m.dim, m.n_heads, b.spec(x).shape()[1]};
+  const auto convolved = [&](const Linear& layer, const CausalConv& conv, int64_t kind) {
+    return b.reshape(b.silu(causal_conv(b, linear(b, x, layer), conv, in, m.state_layer, kind)), heads);
+  };
+  const Value q = b.l2_norm(convolved(m.q, m.conv_q, 0), m.eps);
+  const Value k = b.l2_norm(convolved(m.k, m.conv_k, 2), m.eps);
+  const Value v = convolved(m.v, m.conv_v, 3);
+  const Value step = b.softplus(b.reshape(low_rank(b, x, m.decay, nullptr), heads));
+  const Value decay = b.exp(b.mul(step, vector_f32(b, *m.a)));
+  const Value beta = b.reshape(b.sigmoid(linear(b, x, m.beta)), {1, m.n_heads, heads[2]});
+  const Value written = b.mul(k, beta);
+  const Value y = b.rwkv7(b.scale(q, 1.0f / std::sqrt(static_cast<float>(m.dim))), decay, written, v, b.mul(k, decay),
+                          b.scale(written, -1.0f), in.state(b, m.state_layer, 1), in.segments);
+  const Value gate = b.sigmoid(low_rank(b, x, m.gate, nullptr));
+  return b.mul(b.reshape(norm(b, y, m.norm), {m.dim * m.n_heads, heads[2]}), gate);
+}
+
+namespace {
+
 // x + shift * row `index` of lerp.
 Value lerped(GraphBuilder& b, Value x, Value shift, const Tensor& lerp, int64_t index) {
   const int64_t n = lerp.shape()[0];
@@ -159,13 +192,6 @@ Value lerped(GraphBuilder& b, Value x, Value shift, const Tensor& lerp, int64_t 
   const int64_t nb = b.spec(rows).layout.nb[1];
   const Value row = b.view(rows, {.shape = {n}, .nb = {4, nb, nb, nb}}, to_size(index * nb));
   return b.add(x, b.mul(shift, row));
-}
-
-Value with_bias(GraphBuilder& b, Value x, const Tensor* bias) { return bias == nullptr ? x : b.add(x, flat(b, *bias)); }
-
-Value low_rank(GraphBuilder& b, Value x, const LowRank& m, Value (*activation)(GraphBuilder&, Value)) {
-  const Value h = linear(b, x, m.down);
-  return with_bias(b, linear(b, activation == nullptr ? h : activation(b, h), m.up), m.bias);
 }
 
 Value minus(GraphBuilder& b, Value x, Value y) { return b.add(x, b.scale(y, -1.0f)); }

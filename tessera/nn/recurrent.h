@@ -14,7 +14,7 @@ Value columns(GraphBuilder& b, Value y, int64_t first, int64_t n);
 Value head_columns(GraphBuilder& b, Value y, int64_t first, int64_t dim, int64_t n_heads);
 
 struct CausalConv {
-  const Tensor* weight = nullptr;  // [width, n]
+  const Tensor* weight = nullptr;  // [width, n] or [width, 1, n]
   const Tensor* bias = nullptr;    // [n] or null
 };
 
@@ -62,6 +62,12 @@ struct Mamba2 {
 };
 Value mamba2(GraphBuilder& b, Value x, const Mamba2& mixer, const BatchInputs& in);
 
+/// A product with two small matrices: up act(down x) + bias.
+struct LowRank {
+  Linear down{}, up{};
+  const Tensor* bias = nullptr;  // [n] or null
+};
+
 /// The gated delta net (Yang et al. 2024) of Qwen 3 Next: [q | k | v] = silu(conv(qkv x)); q and k are scaled to norm 1
 /// per head; decay e^(a softplus(alpha + bias)), beta sigmoid(beta); norm of each head of the recurrence's output, *
 /// silu(z). The convolution uses state 0, the recurrence state 1. If one product computes q, k, v and z per key head,
@@ -85,11 +91,23 @@ struct DeltaNet {
 };
 Value delta_net(GraphBuilder& b, Value x, const DeltaNet& mixer, const BatchInputs& in);
 
-/// A product with two small matrices: up act(down x) + bias.
-struct LowRank {
-  Linear down{}, up{};
-  const Tensor* bias = nullptr;  // [n] or null
+/// Kimi Delta Attention (Kimi Team 2025): q, k and v are silu(conv(W x)), and q and k are scaled to norm 1 per head.
+/// The delta rule as in DeltaNet with a decay per channel of the key, e^(a softplus(decay x)), and beta sigmoid(beta
+/// x). Then the norm of each head, * sigmoid(gate x). The convolutions use states 0, 2 and 3, the recurrence state 1.
+struct KimiDelta {
+  Linear q{}, k{}, v{};
+  CausalConv conv_q{}, conv_k{}, conv_v{};
+  LowRank decay{};
+  const Tensor* a = nullptr;  // [1, n_heads]
+  Linear beta{};
+  LowRank gate{};
+  Norm norm{};  // [dim]
+  Linear out{};
+  int64_t dim = 0, n_heads = 0;
+  float eps = 0.0f;  // lower bound of the divisor of q and k
+  int64_t state_layer = -1;
 };
+Value kimi_delta(GraphBuilder& b, Value x, const KimiDelta& mixer, const BatchInputs& in);
 
 /// RWKV-7's time mixing (Peng et al. 2025). State 0 is the x of the last token, state 2 the recurrence's.
 struct Rwkv7TimeMix {

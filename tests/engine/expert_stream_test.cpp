@@ -28,7 +28,7 @@ Result<std::vector<float>> logits_of_model(const std::string& path, const Engine
       Session::create(engine, {.n_ctx = 64, .n_sequences = 2, .n_outputs = 24, .threads = {.n_threads = n_threads}}));
   const std::vector<int32_t> tokens = token_ids(*engine, 30);
   TESSERA_ASSIGN(std::vector<float> logits, logits_of(*session, std::span(tokens).first(20)));
-  for (int32_t i = 20; i < 30; ++i) {
+  for (int32_t i = 20; i < 30 && engine->model().info().is_causal; ++i) {
     TESSERA_TRY(session->decode(all_logits(std::span(tokens).subspan(static_cast<size_t>(i), 1), i)));
     logits.insert(logits.end(), session->logits(0).begin(), session->logits(0).end());
   }
@@ -44,7 +44,10 @@ class ExpertStream : public ::testing::TestWithParam<const char*> {};
 
 std::vector<const char*> files_with_experts() {
   std::vector<const char*> files(std::begin(kArchFiles), std::end(kArchFiles));
-  std::erase_if(files, [](std::string_view name) { return !name.ends_with("-moe"); });
+  // The last two are of architectures that do not use the experts of a file.
+  std::erase_if(files, [](std::string_view name) {
+    return !name.ends_with("-moe") || name == "ernie4_5-moe" || name == "refact-moe";
+  });
   return files;
 }
 

@@ -67,8 +67,13 @@ TEST(LlamaModel, KnowsRecurrentAndHybridModels) {
   EditableModel edited{arch_model("glm4-dense")};
   edited.builder.remove("glm4.rope.dimension_sections");
   EXPECT_EQ(llama_model_rope_type(load_llama(edited.write("glm4.gguf")).get()), 0);
+  EXPECT_EQ(llama_model_rope_type(load_llama(arch_model("qwen2vl-dense")).get()), 8);
+  EXPECT_EQ(llama_model_rope_type(load_llama(arch_model("qwen3vl-dense")).get()), 40);  // in turns
   const LlamaModel gemma = load_llama(arch_model("gemma2-dense"));
   EXPECT_GT(llama_model_n_swa(gemma.get()), 0);
+  EXPECT_TRUE(llama_model_is_hybrid(load_llama(arch_model("falcon-h1-dense")).get()));
+  EXPECT_TRUE(llama_model_is_hybrid(load_llama(arch_model("kimi-linear-moe")).get()));
+  EXPECT_TRUE(llama_model_is_diffusion(load_llama(arch_model("dream-dense")).get()));
 }
 
 TEST(LlamaModel, ListsItsMetadataWithoutArrays) {

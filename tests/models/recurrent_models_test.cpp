@@ -1,6 +1,6 @@
 // Mamba and other models with Mamba layers or short convolutions, where there is no golden file. Logits are compared
 // with the formulas in double precision and must have the same bits for any batching of the tokens.
-#include "tests/support/tiny_models.h"
+#include "tests/support/formula_model.h"
 
 namespace tessera {
 namespace {
@@ -173,14 +173,29 @@ Rows mamba2(const TinyModel& m, const std::string& blk, const Rows& x) {
   return y;
 }
 
-void check_granite(bool has_rope, bool has_experts) {
-  AttentionRules rules{.n_rot = has_rope ? 8 : 0, .is_adjacent = true, .scale = 0.25};
-  TinyModel m("granitehybrid", 2);
+void set_mamba2_keys(TinyModel& m) {
   m.key("ssm.conv_kernel", 4);
   m.key("ssm.inner_size", 32);
   m.key("ssm.state_size", 6);
   m.key("ssm.time_step_rank", 4);
   m.key("ssm.group_count", 2);
+}
+
+void add_mamba2(TinyModel& m, const std::string& blk) {
+  m.add(blk + "ssm_in.weight", {kWidth, 2 * 32 + 24 + 4});
+  m.add(blk + "ssm_conv1d.weight", {4, 32 + 24});
+  m.add(blk + "ssm_conv1d.bias", {32 + 24});
+  m.add(blk + "ssm_dt.bias", {4});
+  m.add(blk + "ssm_a", {1, 4}, 0.5f, -1.0f);
+  m.add(blk + "ssm_d", {1, 4});
+  m.norm(blk + "ssm_norm", {16, 2});
+  m.add(blk + "ssm_out.weight", {32, kWidth});
+}
+
+void check_granite(bool has_rope, bool has_experts) {
+  AttentionRules rules{.n_rot = has_rope ? 8 : 0, .is_adjacent = true, .scale = 0.25};
+  TinyModel m("granitehybrid", 2);
+  set_mamba2_keys(m);
   m.key("attention.head_count", rules.n_heads);
   m.keys("attention.head_count_kv", {0, 1});
   m.key("attention.key_length", rules.dim);
@@ -212,14 +227,7 @@ void check_granite(bool has_rope, bool has_experts) {
       add_attention(m, blk, rules);
       continue;
     }
-    m.add(blk + "ssm_in.weight", {kWidth, 2 * 32 + 24 + 4});
-    m.add(blk + "ssm_conv1d.weight", {4, 32 + 24});
-    m.add(blk + "ssm_conv1d.bias", {32 + 24});
-    m.add(blk + "ssm_dt.bias", {4});
-    m.add(blk + "ssm_a", {1, 4}, 0.5f, -1.0f);
-    m.add(blk + "ssm_d", {1, 4});
-    m.norm(blk + "ssm_norm", {16, 2});
-    m.add(blk + "ssm_out.weight", {32, kWidth});
+    add_mamba2(m, blk);
   }
   check(m, [&](const TinyModel& model, std::span<const int32_t> tokens) {
     Rows x = embedded(model, tokens);
@@ -247,6 +255,48 @@ void check_granite(bool has_rope, bool has_experts) {
 TEST(RecurrentModels, GraniteHybridIsMamba2AndAttention) {
   check_granite(true, false);
   check_granite(false, true);
+}
+
+// A mixer, attention, and two feed-forward layers.
+void check_nemotron(bool has_experts, int64_t n_latent) {
+  const Heads heads{.n_rot = 0};
+  TinyModel m = tiny_model(has_experts ? "nemotron_h_moe" : "nemotron_h", 4, heads);
+  set_mamba2_keys(m);
+  m.keys("attention.head_count_kv", {0, 2, 0, 0});
+  m.keys("feed_forward_length", {0, 0, 20, 20});
+  if (has_experts) {
+    set_expert_keys(m);
+    m.key("moe_latent_size", n_latent);
+    m.key("expert_shared_feed_forward_length", 12);
+    m.key("expert_weights_norm", true);
+    m.key("expert_weights_scale", 2.5f);
+  }
+  add_mamba2(m, block(0));
+  const Mixture rules{
+      .is_sigmoid = true, .has_selection_bias = true, .has_gate = false, .scale = 2.5, .act = relu_squared};
+  expect_formula(m, [&](TinyModel& w, Rows x) {
+    for (int64_t il = 0; il < 4; ++il) {
+      const std::string blk = block(il);
+      const Rows n = all_normed(w, blk + "attn_norm.weight", x);
+      if (il == 0) x = each_plus(x, mamba2(w, blk, n));
+      if (il == 1) x = each_plus(x, attended(w, blk, n, heads));
+      if (il < 2) continue;
+      x = each_plus(x, each(n, [&](const Vec& row) {
+                      if (!has_experts) return block_of(w, blk + "ffn_{}", row, 20, relu_squared, false);
+                      const Vec in = n_latent == 0 ? row : product(w, blk + "ffn_latent_down", row, n_latent);
+                      const Vec y = mixture(w, blk, row, in, rules);
+                      return plus(n_latent == 0 ? y : product(w, blk + "ffn_latent_up", y, kWidth),
+                                  block_of(w, blk + "ffn_{}_shexp", row, 12, relu_squared, false));
+                    }));
+    }
+    return output_logits(w, x);
+  });
+}
+
+TEST(RecurrentModels, NemotronHHasOnePartPerLayer) {
+  check_nemotron(false, 0);
+  check_nemotron(true, 0);
+  check_nemotron(true, 8);
 }
 
 TEST(RecurrentModels, Lfm2MoeHasDenseLayersFirst) {

@@ -1,0 +1,60 @@
+// grok: Grok 1 and 2. Norms before and after attention and feed-forward block. Scores are capped, and embeddings and
+// logits have factors. Experts with gated GELU, in Grok 2 beside a dense block: the mean of both, times sqrt(2).
+#include <numbers>
+
+#include "tessera/models/transformer.h"
+
+namespace tessera {
+
+namespace {
+
+class Grok final : public Transformer {
+ public:
+  using Transformer::Transformer;
+
+ protected:
+  Result<> read_keys() override {
+    TESSERA_ASSIGN(embedding_scale_, hp_.real_or("embedding_scale", 78.38367176906169f, 1e-6f, 1e6f));
+    TESSERA_ASSIGN(logit_scale_, hp_.real_or("logit_scale", 0.5773502691896257f, 1e-6f, 1e6f));
+    TESSERA_ASSIGN(attention_scale_, hp_.real_or("attention.output_scale", 0.08838834764831845f, 1e-6f, 1e6f));
+    TESSERA_ASSIGN(score_cap_, hp_.real_or("attn_logit_softcapping", 30.0f, 0.0f, 1e6f));
+    TESSERA_ASSIGN(final_soft_cap_, hp_.real_or("final_logit_softcapping", 0.0f, 0.0f, 1e6f));
+    info_.ropes[0].config.yarn_beta_fast = overrides_.yarn_beta_fast.value_or(8.0f);
+    return read_yarn_keys();
+  }
+
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l = Transformer::list_layer(il);
+    l.attention.params.soft_cap = score_cap_;
+    l.attn_post_norm = norm(il, "attn_output_norm");
+    const bool is_older = weights_.has(block(il, "layer_output_norm.weight"));
+    l.ffn_post_norm = norm(il, is_older ? "layer_output_norm" : "post_ffw_norm");
+    if (weights_.has(block(il, "ffn_up.weight"))) l.ffn = dense_ffn(il);
+    return l;
+  }
+
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
+    x = s.residual(x, s.norm(s.attend(s.norm(x, l.attn_norm), l.attention), l.attn_post_norm));
+    const Value n = s.norm(x, l.ffn_norm);
+    Value y = nn::experts(s.b, n, l.experts);
+    if (l.ffn.up.weight != nullptr)
+      y = s.b.scale(s.b.add(nn::ffn(s.b, n, l.ffn), y), 1.0f / std::numbers::sqrt2_v<float>);
+    return s.residual(x, s.norm(y, l.ffn_post_norm));
+  }
+
+ private:
+  float score_cap_ = 0.0f;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_grok(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_transformer<Grok>(files, rope,
+                                  {.architecture = "grok",
+                                   .activation = nn::Activation::gelu,
+                                   .rope = RopePart::whole,
+                                   .pairs = RopePairs::halves,
+                                   .mixture = {.layers = ExpertLayers::all, .width = ExpertWidth::own_or_dense}});
+}
+
+}  // namespace tessera

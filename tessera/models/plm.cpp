@@ -1,0 +1,32 @@
+// plm: latent attention whose cache stores keys and values of each head. Squared ReLU without a gate.
+#include <cmath>
+
+#include "tessera/models/latent_model.h"
+
+namespace tessera {
+
+namespace {
+
+class Plm final : public LatentModel {
+ public:
+  using LatentModel::LatentModel;
+
+ protected:
+  Result<> read_keys() override {
+    TESSERA_TRY(read_latent_keys());
+    score_scale_ = 1.0f / std::sqrt(static_cast<float>(head_k_dim_));
+    return {};
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_plm(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_transformer<Plm>(files, rope,
+                                 {.architecture = "plm",
+                                  .ffn = FfnForm::plain,
+                                  .activation = nn::Activation::relu_squared,
+                                  .output = OutputWeights::embedding});
+}
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+// smallthinker: experts with gated ReLU, chosen from the input of the layer, before attention. If the file has a
+// window, it is 4096, and every fourth layer, from the first on, has neither window nor rope.
+#include "tessera/models/transformer.h"
+
+namespace tessera {
+
+namespace {
+
+constexpr int64_t kWindow = 4096;
+
+class SmallThinker final : public Transformer {
+ public:
+  using Transformer::Transformer;
+
+ protected:
+  Result<> read_keys() override {
+    if (window_ > 0) window_ = kWindow;
+    return {};
+  }
+
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
+    const nn::Routed routed = nn::route(s.b, s.wanted(x), l.experts.router);
+    x = s.residual(x, s.attend(s.norm(x, l.attn_norm), l.attention));
+    return s.residual(x, nn::experts(s.b, s.norm(x, l.ffn_norm), l.experts, routed));
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> create_smallthinker(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_transformer<SmallThinker>(files, rope,
+                                          {.architecture = "smallthinker",
+                                           .activation = nn::Activation::relu,
+                                           .rope = RopePart::whole,
+                                           .pairs = RopePairs::halves,
+                                           .window = {.period = 4, .begins_without = true, .is_rope_of_windows = true},
+                                           .mixture = {.layers = ExpertLayers::all, .gating_key = KeyUse::required}});
+}
+
+}  // namespace tessera

@@ -1,0 +1,180 @@
+// Architectures without reference logits, as twins of ones that have them: the file of an architecture, changed into a
+// file of the other, must give the same logits.
+#include <functional>
+
+#include "tests/support/engine_support.h"
+#include "tests/support/float_model.h"
+#include "tests/support/spec_model.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+constexpr int32_t kTwinTokens = 24;
+constexpr double kTwinRounding = 1e-10;  // the same products and sums in another order
+constexpr double kTwinVisible = 1e-8;    // the least change by a difference between two architectures
+
+std::vector<float> logits_of_model(const FloatModel& m) {
+  const auto engine = load_engine(m.write("twin.gguf"));
+  EXPECT_OK(engine);
+  if (!engine) return {};
+  const auto session =
+      Session::create(*engine, {.n_ctx = 64, .n_outputs = kTwinTokens, .type_k = DType::f32, .type_v = DType::f32});
+  EXPECT_OK(session);
+  if (!session) return {};
+  const auto logits = logits_of(**session, token_ids(**engine, kTwinTokens));
+  EXPECT_OK(logits);
+  return logits ? *logits : std::vector<float>{};
+}
+
+double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
+  EXPECT_EQ(got.size(), want.size());
+  EXPECT_FALSE(want.empty());
+  if (got.size() != want.size()) return 1;
+  double error = 0, power = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    error += (double{got[i]} - want[i]) * (double{got[i]} - want[i]);
+    power += double{want[i]} * want[i];
+  }
+  return error / power;
+}
+
+std::string at_layer(int il, const std::string& name) { return "blk." + std::to_string(il) + "." + name; }
+
+/// A model of a golden file without scales of weights, which are applied by some architectures only.
+FloatModel golden_model(const std::string& name) {
+  FloatModel m(arch_model(name));
+  m.drop_scales();
+  return m;
+}
+
+using TwinChange = std::function<void(FloatModel&)>;
+
+/// The twin differs from the golden file by its name and the change.
+void expect_twin(
+    const std::string& golden, const std::string& twin, const TwinChange& change = [](FloatModel&) {}) {
+  FloatModel m = golden_model(golden);
+  const std::vector<float> want = logits_of_model(m);
+  m.become(twin);
+  change(m);
+  EXPECT_LE(relative_error(logits_of_model(m), want), kTwinRounding) << golden << " as " << twin;
+}
+
+/// The dense block of a layer becomes n equal experts of which any one is chosen. Their output, times `share`.
+void become_experts(FloatModel& m, int il, int n, float share = 1.0f) {
+  for (const std::string part : {"gate", "up", "down"}) {
+    const FloatModel::Entry& dense = m.at(at_layer(il, "ffn_" + part + ".weight"));
+    FloatModel::Entry experts{at_layer(il, "ffn_" + part + "_exps.weight"), {dense.shape[0], dense.shape[1], n}, {}};
+    for (int i = 0; i < n; ++i) experts.values.insert(experts.values.end(), dense.values.begin(), dense.values.end());
+    m.tensors.push_back(std::move(experts));
+  }
+  m.scale(at_layer(il, "ffn_down_exps.weight"), share);
+  m.tensors.push_back(
+      {at_layer(il, "ffn_gate_inp.weight"), {128, n}, std::vector<float>(static_cast<size_t>(128 * n))});
+}
+
+void drop_dense_block(FloatModel& m, int il) {
+  for (const char* part : {"gate", "up", "down"}) m.drop(at_layer(il, std::string("ffn_") + part + ".weight"));
+}
+
+TEST(ArchTwins, DifferByNameOnly) {
+  expect_twin("internlm2-dense", "xverse");
+  expect_twin("qwen2-dense", "exaone");
+  expect_twin("nemotron-dense", "jais2");
+  expect_twin("hunyuan-dense-dense", "hunyuan_vl");
+}
+
+TEST(ArchTwins, SeedOssNamesTheSecondNormAfterAttention) {
+  expect_twin("qwen2-dense", "seed_oss", [](FloatModel& m) {
+    for (const int il : {0, 1}) m.rename(at_layer(il, "ffn_norm.weight"), at_layer(il, "post_attention_norm.weight"));
+  });
+}
+
+TEST(ArchTwins, ChatGlmHasGateAndUpInOneMatrix) {
+  FloatModel m = golden_model("llama-dense");
+  for (const int il : {0, 1})
+    for (const char* part : {"gate", "up", "down"}) m.drop(at_layer(il, std::string("ffn_") + part + ".bias"));
+  const std::vector<float> want = logits_of_model(m);
+  m.become("chatglm");
+  for (const int il : {0, 1}) {
+    FloatModel::Entry& up = m.at(at_layer(il, "ffn_up.weight"));
+    const std::vector<float> gate = m.at(at_layer(il, "ffn_gate.weight")).values;
+    up.values.insert(up.values.begin(), gate.begin(), gate.end());
+    up.shape[1] *= 2;
+    m.drop(at_layer(il, "ffn_gate.weight"));
+  }
+  EXPECT_LE(relative_error(logits_of_model(m), want), kTwinRounding);
+}
+
+TEST(ArchTwins, Qwen3VlMoeIsQwen3MoeWithSections) {
+  expect_twin("qwen3moe-moe", "qwen3vlmoe", [](FloatModel& m) {
+    m.keys.set_array("qwen3vlmoe.rope.dimension_sections", std::vector<int32_t>{6, 5, 5, 0});
+  });
+}
+
+// A softmax over all experts sums to 1, so with all experts chosen it makes no difference that weights are not divided.
+TEST(ArchTwins, LladaMoeIsRnd1WithoutDividedWeights) {
+  const auto logits = [](const std::string& name, uint32_t n_used) {
+    FloatModel m = golden_model("rnd1-moe");
+    m.become(name);
+    m.keys.set(name + ".expert_used_count", n_used);
+    return logits_of_model(m);
+  };
+  EXPECT_LE(relative_error(logits("llada-moe", 4), logits("rnd1", 4)), kTwinRounding);
+  EXPECT_GE(relative_error(logits("llada-moe", 2), logits("rnd1", 2)), kTwinVisible);
+}
+
+// In steps of two, only the second layer has experts.
+TEST(ArchTwins, Ernie45MoeHasExpertsInSteps) {
+  expect_twin("ernie4_5-moe", "ernie4_5-moe", [](FloatModel& m) {
+    for (const int il : {0, 1}) m.drop(at_layer(il, "attn_output.bias"));
+    m.keys.set("ernie4_5-moe.expert_count", 3u);
+    m.keys.set("ernie4_5-moe.expert_used_count", 2u);
+    m.keys.set("ernie4_5-moe.expert_feed_forward_length", 192u);
+    m.keys.set("ernie4_5-moe.interleave_moe_layer_step", 2u);
+    become_experts(m, 1, 3);
+    drop_dense_block(m, 1);
+  });
+}
+
+TEST(ArchTwins, HunyuanMoeHasASharedExpert) {
+  expect_twin("hunyuan-dense-dense", "hunyuan-moe", [](FloatModel& m) {
+    m.keys.set("hunyuan-moe.expert_count", 3u);
+    m.keys.set("hunyuan-moe.expert_used_count", 2u);
+    for (const int il : {0, 1}) {
+      become_experts(m, il, 3, 0.25f);
+      for (const std::string part : {"gate", "up", "down"})
+        m.rename(at_layer(il, "ffn_" + part + ".weight"), at_layer(il, "ffn_" + part + "_shexp.weight"));
+      m.scale(at_layer(il, "ffn_down_shexp.weight"), 0.75f);
+    }
+  });
+}
+
+TEST(ArchTwins, ExaoneMoeBeginsWithDenseLayers) {
+  expect_twin("qwen3-dense", "exaone-moe", [](FloatModel& m) {
+    m.keys.set("exaone-moe.attention.sliding_window", 1000u);
+    m.keys.set("exaone-moe.rope.freq_base_swa", 77.0f);  // not used
+    m.keys.set("exaone-moe.expert_count", 3u);
+    m.keys.set("exaone-moe.expert_used_count", 2u);
+    m.keys.set("exaone-moe.expert_feed_forward_length", 192u);
+    m.keys.set("exaone-moe.expert_shared_feed_forward_length", 0u);
+    m.keys.set("exaone-moe.expert_gating_func", 2u);
+    m.keys.set("exaone-moe.expert_weights_norm", true);
+    m.keys.set("exaone-moe.leading_dense_block_count", 1u);
+    become_experts(m, 1, 3, 0.5f);
+    for (const std::string part : {"gate", "up", "down"})
+      m.rename(at_layer(1, "ffn_" + part + ".weight"), at_layer(1, "ffn_" + part + "_shexp.weight"));
+    m.scale(at_layer(1, "ffn_down_shexp.weight"), 0.5f);
+  });
+}
+
+TEST(ArchTwins, HyV3FindsItsExpertsInTheFile) {
+  expect_twin("dots1-moe", "hy_v3", [](FloatModel& m) {
+    m.keys.set("hy_v3.leading_dense_block_count", 0u);
+    m.rename(at_layer(1, "exp_probs_b.bias"), at_layer(1, "exp_probs_b"));
+  });
+}
+
+}  // namespace
+}  // namespace tessera

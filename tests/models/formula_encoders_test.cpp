@@ -1,0 +1,197 @@
+// Encoders as tiny files of random weights. The embeddings of all tokens are compared with the formulas of the
+// architecture in double precision.
+#include "tests/support/formula_model.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+using namespace testing::tiny;
+
+// Sums of f32 products of a few layers: squares of relative errors of about 1e-7.
+constexpr double kEncoderBound = 1e-11;
+
+/// Encoders read several tokens at once, with another text beside them.
+void expect_embeddings(TinyModel& m, const Formula& formula) {
+  formula(m, embedded(m, std::vector<int32_t>{1, 2, 3}));
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(m.write("encoder.gguf")));
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 128,
+                                                                    .n_sequences = 2,
+                                                                    .n_outputs = 2 * kTokens,
+                                                                    .embeddings = true,
+                                                                    .type_k = DType::f32,
+                                                                    .type_v = DType::f32}));
+  const auto tokens = token_ids(*engine, kTokens), other = token_ids(*engine, kTokens, 7);
+  Batch batch;
+  for (int32_t p = 0; p < kTokens; ++p)
+    batch.add({.token = other[static_cast<size_t>(p)], .position = p, .sequence = 0, .wants_logits = true});
+  for (int32_t p = 0; p < kTokens; ++p)
+    batch.add({.token = tokens[static_cast<size_t>(p)], .position = p, .sequence = 1, .wants_logits = true});
+  ASSERT_OK(session->decode(batch));
+  const Rows expected = formula(m, embedded(m, tokens));
+  double error = 0, power = 0;
+  for (size_t t = 0; t < expected.size(); ++t) {
+    const std::span<const float> row = session->embedding(kTokens + static_cast<int64_t>(t));
+    ASSERT_EQ(row.size(), expected[t].size());
+    for (size_t i = 0; i < row.size(); ++i) {
+      error += (row[i] - expected[t][i]) * (row[i] - expected[t][i]);
+      power += expected[t][i] * expected[t][i];
+    }
+  }
+  EXPECT_LE(error / power, kEncoderBound);
+}
+
+const Heads kAll{.n_kv = 4, .is_causal = false};
+
+Rows layer_normed(TinyModel& m, const std::string& name, const Rows& rows, bool has_bias = true) {
+  return each(rows, [&](const Vec& row) {
+    const auto n = static_cast<int64_t>(row.size());
+    weight(m, name + ".weight", {n}, 0.3f, 1.0f);
+    if (has_bias) weight(m, name + ".bias", {n}, 0.3f);
+    const Vec scaled = times(layer_norm(row, double{1e-5f}), vector_of(m, name + ".weight"));
+    return has_bias ? plus(scaled, vector_of(m, name + ".bias")) : scaled;
+  });
+}
+
+Vec product_and_bias(TinyModel& m, const std::string& name, const Vec& row, int64_t n_out) {
+  const Vec y = product(m, name, row, n_out);
+  weight(m, name + ".bias", {n_out}, 0.3f);
+  return plus(y, vector_of(m, name + ".bias"));
+}
+
+TinyModel bert_model(const std::string& architecture, const Heads& heads) {
+  TinyModel m = tiny_model(architecture, 3, heads);
+  m.builder.set("tokenizer.ggml.token_type_count", uint32_t{2});
+  return m;
+}
+
+Rows bert_input(TinyModel& m, const Rows& x) {
+  const auto& types = weight(m, "token_types.weight", {kWidth, 2});
+  return layer_normed(m, "token_embd_norm", each(x, [&](const Vec& row) {
+                        return plus(row, Vec(types.begin(), types.begin() + kWidth));
+                      }));
+}
+
+Vec gelu_block(TinyModel& m, const std::string& blk, const Vec& row) {
+  Vec h = product_and_bias(m, blk + "ffn_up", row, kNFf);
+  for (double& v : h) v = gelu(v);
+  return product_and_bias(m, blk + "ffn_down", h, kWidth);
+}
+
+TEST(FormulaEncoders, JinaBertV3HasRope) {
+  TinyModel m = bert_model("jina-bert-v3", kAll);
+  expect_embeddings(m, [&](TinyModel& w, Rows x) {
+    x = bert_input(w, x);
+    for (int64_t il = 0; il < 3; ++il) {
+      const std::string blk = block(il);
+      x = layer_normed(w, blk + "attn_output_norm", each_plus(x, attended(w, blk, x, kAll, true)));
+      const Rows f = each(x, [&](const Vec& row) { return gelu_block(w, blk, row); });
+      x = layer_normed(w, blk + "layer_output_norm", each_plus(x, f));
+    }
+    return x;
+  });
+}
+
+TEST(FormulaEncoders, NomicBertMoeHasExpertsInEverySecondLayer) {
+  TinyModel m = bert_model("nomic-bert-moe", kAll);
+  m.key("expert_count", kNExperts);
+  m.key("expert_used_count", kNUsed);
+  m.key("feed_forward_length", kNFf);
+  m.key("moe_every_n_layers", 2);
+  expect_embeddings(m, [&](TinyModel& w, Rows x) {
+    x = bert_input(w, x);
+    for (int64_t il = 0; il < 3; ++il) {
+      const std::string blk = block(il);
+      x = layer_normed(w, blk + "attn_output_norm", each_plus(x, attended(w, blk, x, kAll)));
+      const Rows f = each(x, [&](const Vec& row) {
+        if (il != 1) return gelu_block(w, blk, row);
+        return mixture(w, blk, row, row, {.normalize = false, .has_gate = false, .act = gelu, .n_ff = kNFf});
+      });
+      x = layer_normed(w, blk + "layer_output_norm", each_plus(x, f));
+    }
+    return x;
+  });
+}
+
+void check_jina_v2(bool is_fused, bool has_norms) {
+  Heads heads = kAll;
+  heads.n_rot = 0, heads.max_alibi = 8.0;
+  TinyModel m = bert_model("jina-bert-v2", heads);
+  expect_embeddings(m, [&](TinyModel& w, Rows x) {
+    x = bert_input(w, x);
+    for (int64_t il = 0; il < 3; ++il) {
+      const std::string blk = block(il);
+      const int64_t n = heads.n * heads.dim;
+      std::vector<Rows> q, k, v;
+      const auto projected = [&](const char* name, bool is_normed) {
+        Rows rows = each(x, [&](const Vec& row) { return product(w, blk + name, row, n); });
+        if (is_normed) rows = layer_normed(w, blk + name + "_norm", rows);
+        std::vector<Rows> split;
+        for (const Vec& row : rows) {
+          split.emplace_back();
+          for (int64_t h = 0; h < heads.n; ++h) split.back().push_back(part(row, h * heads.dim, heads.dim));
+        }
+        return split;
+      };
+      const Rows y = each(mixed(w, blk, projected("attn_q", has_norms), projected("attn_k", has_norms),
+                                projected("attn_v", false), heads),
+                          [&](const Vec& row) { return product(w, blk + "attn_output", row, kWidth); });
+      const Rows first = layer_normed(w, blk + "attn_output_norm", each_plus(x, y));
+      x = has_norms ? layer_normed(w, blk + "attn_norm_2", each_plus(x, first)) : first;
+      const Rows f = each(x, [&](const Vec& row) {
+        if (!is_fused) return block_of(w, blk + "ffn_{}", row, kNFf, gelu);
+        Vec h = product(w, blk + "ffn_up", row, 2 * kNFf), gate = part(h, 0, kNFf);
+        for (double& value : gate) value = gelu(value);
+        return product(w, blk + "ffn_down", times(gate, part(h, kNFf, kNFf)), kWidth);
+      });
+      x = layer_normed(w, blk + "layer_output_norm", each_plus(x, f));
+    }
+    return x;
+  });
+}
+
+TEST(FormulaEncoders, JinaBertV2HasAlibiAndOptionalNorms) {
+  check_jina_v2(false, false);
+  check_jina_v2(true, true);
+}
+
+TEST(FormulaEncoders, NeoBertAndEuroBertHaveNormsBeforeBlocks) {
+  for (const bool is_neo : {true, false}) {
+    Heads heads = kAll;
+    heads.n_kv = 2, heads.is_adjacent = is_neo;
+    TinyModel m = tiny_model(is_neo ? "neo-bert" : "eurobert", 2, heads);
+    expect_embeddings(m, [&](TinyModel& w, Rows x) {
+      for (int64_t il = 0; il < 2; ++il) {
+        const std::string blk = block(il);
+        x = each_plus(x, attended(w, blk, all_normed(w, blk + "attn_norm.weight", x), heads, is_neo));
+        x = each_plus(x, each(all_normed(w, blk + "ffn_norm.weight", x), [&](const Vec& row) {
+                        if (!is_neo) return block_of(w, blk + "ffn_{}", row, kNFf);
+                        Vec h = product(w, blk + "ffn_up", row, 2 * kNFf), gate = part(h, 0, kNFf);
+                        for (double& v : gate) v = silu(v);
+                        return product(w, blk + "ffn_down", times(gate, part(h, kNFf, kNFf)), kWidth);
+                      }));
+      }
+      return all_normed(w, is_neo ? "enc.output_norm.weight" : "output_norm.weight", x);
+    });
+  }
+}
+
+TEST(FormulaEncoders, LlamaEmbedIsCausalUnlessTheFileSaysOtherwise) {
+  for (const bool is_causal : {true, false}) {
+    const Heads heads{.is_adjacent = true, .is_causal = is_causal};
+    TinyModel m = tiny_model("llama-embed", 2, heads);
+    if (!is_causal) m.key("attention.causal", false);
+    expect_embeddings(m, [&](TinyModel& w, Rows x) {
+      for (int64_t il = 0; il < 2; ++il) {
+        const std::string blk = block(il);
+        x = each_plus(x, attended(w, blk, all_normed(w, blk + "attn_norm.weight", x), heads));
+        x = each_plus(x, each(all_normed(w, blk + "ffn_norm.weight", x),
+                              [&](const Vec& row) { return block_of(w, blk + "ffn_{}", row, kNFf); }));
+      }
+      return all_normed(w, "output_norm.weight", x);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -31,6 +31,10 @@ std::shared_ptr<const sample::VocabView> sampling_vocab(std::shared_ptr<const En
 Result<> Generator::start(std::span<const int32_t> prompt, const CancelToken* cancel, int64_t n_stored,
                           const PromptProgress& progress) {
   if (prompt.empty()) return fail(ErrorCode::invalid_argument, "the prompt has no tokens");
+  const ModelInfo& info = session_.engine().model().info();
+  if (!info.is_causal)
+    return fail(ErrorCode::unsupported, "{}: this model computes a whole text at once and cannot continue one",
+                info.architecture);
   const auto n_prompt = static_cast<int64_t>(prompt.size());
   // The last token is always decoded: its logits choose the first new token.
   if (n_stored < 0 || n_stored >= n_prompt || (n_stored > 0 && session_.has_encoder()))
@@ -43,13 +47,11 @@ Result<> Generator::start(std::span<const int32_t> prompt, const CancelToken* ca
   if (options_.context_shift) TESSERA_TRY(session_.require_shiftable());
   if (options_.context_shift && session_.is_recurrent())
     return fail(ErrorCode::unsupported,
-                "{}: the context cannot be shifted: recurrent layers cannot forget single tokens",
-                session_.engine().model().info().architecture);
+                "{}: the context cannot be shifted: recurrent layers cannot forget single tokens", info.architecture);
   if (options_.speculator != nullptr) options_.speculator->begin(prompt);
-  const int32_t start_token = session_.engine().model().info().start_token;
   if (session_.has_encoder()) {
     TESSERA_TRY(session_.encode(sequence_, prompt, cancel));
-    prompt = std::span(&start_token, 1);
+    prompt = std::span(&info.start_token, 1);
   }
   return read(prompt, progress, cancel);
 }

@@ -39,6 +39,7 @@ Result<std::unique_ptr<Model>> create_cohere2moe(const ModelFiles& files, const 
                                          .rope = RopePart::whole,
                                          .logit_scale = KeyUse::required,
                                          .ffn_scales = FfnScales::all,
+                                         .optional = {.output_scale = false},
                                          .window = {.begins_without = true,
                                                     .pattern = KeyUse::required,
                                                     .is_required = true,

@@ -52,6 +52,7 @@ class Mistral4 final : public DeepSeek2 {
 
 constexpr TransformerTraits traits_of(std::string_view name, bool has_heads) {
   return {.architecture = name,
+          .optional = {.output_scale = false},
           .mixture = {.layers = ExpertLayers::after_dense,
                       .shared = SharedWidth::counted,
                       .gating_key = KeyUse::optional,

@@ -19,7 +19,14 @@ class Grok final : public Transformer {
     TESSERA_ASSIGN(attention_scale_, hp_.real_or("attention.output_scale", 0.08838834764831845f, 1e-6f, 1e6f));
     TESSERA_ASSIGN(score_cap_, hp_.real_or("attn_logit_softcapping", 30.0f, 0.0f, 1e6f));
     TESSERA_ASSIGN(final_soft_cap_, hp_.real_or("final_logit_softcapping", 0.0f, 0.0f, 1e6f));
-    info_.ropes[0].config.yarn_beta_fast = overrides_.yarn_beta_fast.value_or(8.0f);
+    nn::RopeConfig& config = info_.ropes[0].config;
+    config.yarn_beta_fast = overrides_.yarn_beta_fast.value_or(8.0f);
+    if (!overrides_.yarn_ext) {
+      TESSERA_ASSIGN(config.yarn_ext, hp_.real_or("rope.scaling.yarn_ext_factor", config.yarn_ext, -1.0f, 1e3f));
+    }
+    if (!overrides_.attn_factor) {
+      TESSERA_ASSIGN(config.attn_factor, hp_.real_or("rope.scaling.yarn_attn_factor", config.attn_factor, 1e-6f, 1e6f));
+    }
     return read_yarn_keys();
   }
 

@@ -86,6 +86,7 @@ Result<std::unique_ptr<Model>> create_kimi_linear(const ModelFiles& files, const
   return create_transformer<KimiLinear>(files, rope,
                                         {.architecture = "kimi-linear",
                                          .output = OutputWeights::own,
+                                         .optional = {.output_scale = false},
                                          .mixture = {.layers = ExpertLayers::after_dense,
                                                      .shared = SharedWidth::counted,
                                                      .gating_key = KeyUse::required,

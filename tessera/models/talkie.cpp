@@ -46,7 +46,8 @@ Result<std::unique_ptr<Model>> create_talkie(const ModelFiles& files, const Rope
                                      .rope = RopePart::whole,
                                      .pairs = RopePairs::halves,
                                      .output = OutputWeights::own,
-                                     .logit_scale = KeyUse::required});
+                                     .logit_scale = KeyUse::required,
+                                     .optional = {.output_scale = false}});
 }
 
 }  // namespace tessera

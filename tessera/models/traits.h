@@ -42,7 +42,7 @@ struct OptionalWeights {
   bool qkv_bias = true, qkv_scale = true;
   bool out_bias = true;  // of the output projection of attention
   bool ffn_bias = true;
-  bool logit_bias = true;
+  bool output_bias = true, output_scale = true;
   bool rope_factors = true;
 };
 
@@ -125,7 +125,7 @@ struct TransformerTraits {
   WindowTraits window{};
   MixtureTraits mixture{};
   int64_t min_heads_kv = 1;  // 0: layers without KV heads are recurrent, and may have no heads at all
-  bool is_causal = true;     // false: an encoder
+  bool is_causal = true;     // false: tokens attend to the whole text
   bool has_heads = false;    // files may have prediction heads of this architecture
 };
 

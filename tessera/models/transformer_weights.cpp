@@ -58,17 +58,18 @@ void Transformer::list_token_types() {
 }
 
 void Transformer::list_output() {
-  const Shape table{info_.n_embd, info_.n_vocab};
-  if (traits_.output == OutputWeights::own ||
-      (traits_.output == OutputWeights::own_or_both && weights_.has("token_embd.weight")))
-    output_.weight = weights_.need("output.weight", table, Op::mul_mat);
-  else if (traits_.output == OutputWeights::own_or_embedding)
-    output_.weight = weights_.maybe("output.weight", table, Op::mul_mat);
-  if (output_.weight == nullptr) {
-    output_.weight = token_embd_;
-    weights_.also_multiplies(token_embd_);
+  const bool is_own = traits_.output == OutputWeights::own ||
+                      (traits_.output == OutputWeights::own_or_embedding && weights_.has("output.weight")) ||
+                      (traits_.output == OutputWeights::own_or_both && weights_.has("token_embd.weight"));
+  const OptionalWeights& optional = traits_.optional;
+  if (is_own) {
+    output_ =
+        linear("output", info_.n_embd, info_.n_vocab, {.bias = optional.output_bias, .scale = optional.output_scale});
+    return;
   }
-  if (traits_.optional.logit_bias) output_.bias = weights_.maybe("output.bias", {info_.n_vocab}, Op::add);
+  output_.weight = token_embd_;
+  weights_.also_multiplies(token_embd_);
+  if (optional.output_bias) output_.bias = weights_.maybe("output.bias", {info_.n_vocab}, Op::add);
 }
 
 void Transformer::list_rank_head() {

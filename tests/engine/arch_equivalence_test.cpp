@@ -107,6 +107,14 @@ TEST(ArchEquivalence, GraniteMayHaveNoPositions) {
   EXPECT_LE(relative_power(logits_of_file(m.write("still.gguf")), without), kRounding);
 }
 
+TEST(ArchEquivalence, TheScaleOfTheOutputIsOneOfItsWeights) {
+  const std::string path = arch_model("llama-dense");
+  FloatModel by_scale(path), by_weights(path);
+  by_scale.tensors.push_back({"output.scale", {1}, {0.5f}});
+  by_weights.scale("output.weight", 0.5f);
+  EXPECT_TRUE(same_bits(logits_of_file(by_scale.write("scale.gguf")), logits_of_file(by_weights.write("rows.gguf"))));
+}
+
 // Per head, the rows of attn_kv_b are the columns of k_b followed by the rows of v_b.
 TEST(ArchEquivalence, DeepSeeksOldFilesAreTheNew) {
   const std::string path = arch_model("deepseek2-moe");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/engine_support.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -120,6 +121,12 @@ TEST_F(GenerateTest, RefusesPromptsThatAreEmptyOrTooLong) {
   ASSERT_OK(open(64, {}));
   EXPECT_ERROR(generator_->start({}, nullptr), "no tokens");
   EXPECT_ERROR(generator_->start(token_ids(*engine_, 65), nullptr), "the prompt has 65 tokens, the context holds 64");
+}
+
+TEST_F(GenerateTest, RefusesModelsThatComputeAWholeTextAtOnce) {
+  ASSERT_OK_AND_ASSIGN(engine_, load_engine(arch_model("dream-dense")));
+  ASSERT_OK(open(64, {}));
+  EXPECT_ERROR(generator_->start(std::vector<int32_t>{1, 2}, nullptr), "dream: this model computes a whole text");
 }
 
 TEST_F(GenerateTest, NothingIsGeneratedWhereNothingIsWanted) {

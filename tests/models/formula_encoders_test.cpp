@@ -67,9 +67,8 @@ TinyModel bert_model(const std::string& architecture, const Heads& heads) {
 
 Rows bert_input(TinyModel& m, const Rows& x) {
   const auto& types = weight(m, "token_types.weight", {kWidth, 2});
-  return layer_normed(m, "token_embd_norm", each(x, [&](const Vec& row) {
-                        return plus(row, Vec(types.begin(), types.begin() + kWidth));
-                      }));
+  return layer_normed(m, "token_embd_norm",
+                      each(x, [&](const Vec& row) { return plus(row, Vec(types.begin(), types.begin() + kWidth)); }));
 }
 
 Vec gelu_block(TinyModel& m, const std::string& blk, const Vec& row) {

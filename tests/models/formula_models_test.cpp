@@ -54,12 +54,12 @@ TEST(FormulaModels, Laguna) {
     for (int64_t il = 0; il < 5; ++il) {
       const std::string blk = block(il);
       x = each_plus(x, attended(w, blk, all_normed(w, blk + "attn_norm.weight", x), il % 4 == 0 ? full : windowed));
-      x = each_plus(x, each(all_normed(w, blk + "ffn_norm.weight", x), [&](const Vec& row) {
-                      if (il == 0) return block_of(w, blk + "ffn_{}", row, kNFf);
-                      return plus(mixture(w, blk, row, row,
-                                          {.is_sigmoid = true, .normalize = false, .has_selection_bias = true}),
-                                  block_of(w, blk + "ffn_{}_shexp", row, kNFfExperts));
-                    }));
+      x = each_plus(
+          x, each(all_normed(w, blk + "ffn_norm.weight", x), [&](const Vec& row) {
+            if (il == 0) return block_of(w, blk + "ffn_{}", row, kNFf);
+            return plus(mixture(w, blk, row, row, {.is_sigmoid = true, .normalize = false, .has_selection_bias = true}),
+                        block_of(w, blk + "ffn_{}_shexp", row, kNFfExperts));
+          }));
     }
     return output_logits(w, x);
   });
@@ -151,7 +151,9 @@ TEST(FormulaModels, Talkie) {
   const Heads heads{.norms = HeadNorms::weightless_after};
   TinyModel m = tiny_model("talkie", 2, heads);
   m.key("logit_scale", 0.5f);
-  const auto rms_rows = [](TinyModel& w, const Rows& x) { return each(x, [&](const Vec& v) { return rms(w, "", v); }); };
+  const auto rms_rows = [](TinyModel& w, const Rows& x) {
+    return each(x, [&](const Vec& v) { return rms(w, "", v); });
+  };
   expect_formula(m, [&](TinyModel& w, Rows x) {
     x = rms_rows(w, x);
     const Rows embeddings = x;
@@ -285,9 +287,9 @@ Rows latent_attention(TinyModel& m, const std::string& blk, const Rows& x, const
   const int64_t n_nope = a.dim - a.n_rot;
   std::vector<Rows> q, k, v;
   for (size_t t = 0; t < x.size(); ++t) {
-    const Vec low = n_latent_q == 0 ? x[t]
-                                    : normed(m, blk + "attn_q_a_norm.weight",
-                                             product(m, blk + "attn_q_a", x[t], n_latent_q));
+    const Vec low = n_latent_q == 0
+                        ? x[t]
+                        : normed(m, blk + "attn_q_a_norm.weight", product(m, blk + "attn_q_a", x[t], n_latent_q));
     const Vec q_all = product(m, blk + (n_latent_q == 0 ? "attn_q" : "attn_q_b"), low, a.n * a.dim);
     const Vec kv = product(m, blk + "attn_kv_a_mqa", x[t], kLatent + a.n_rot);
     const Vec latent = normed(m, blk + "attn_kv_a_norm.weight", part(kv, 0, kLatent));
@@ -306,8 +308,7 @@ Rows latent_attention(TinyModel& m, const std::string& blk, const Rows& x, const
       v[t].push_back(part(kv_all, h * (n_nope + a.v_dim) + n_nope, a.v_dim));
     }
   }
-  return each(mixed(m, blk, q, k, v, a),
-              [&](const Vec& row) { return product(m, blk + "attn_output", row, kWidth); });
+  return each(mixed(m, blk, q, k, v, a), [&](const Vec& row) { return product(m, blk + "attn_output", row, kWidth); });
 }
 
 TEST(FormulaModels, Plm) {
@@ -340,8 +341,9 @@ TEST(FormulaModels, MiniCpm3) {
     for (int64_t il = 0; il < 2; ++il) {
       const std::string blk = block(il);
       x = each_plus(x, latent_attention(w, blk, all_normed(w, blk + "attn_norm.weight", x), heads, 9), depth);
-      x = each_plus(x, each(all_normed(w, blk + "ffn_norm.weight", x),
-                            [&](const Vec& row) { return block_of(w, blk + "ffn_{}", row, kNFf); }),
+      x = each_plus(x,
+                    each(all_normed(w, blk + "ffn_norm.weight", x),
+                         [&](const Vec& row) { return block_of(w, blk + "ffn_{}", row, kNFf); }),
                     depth);
     }
     Rows logits = output_logits(w, x);

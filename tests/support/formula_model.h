@@ -1,5 +1,5 @@
-// Transformers as formulas in double precision, with files of random weights that fit them. A formula names a weight and
-// its shape where it uses it. It is evaluated once before the file is written, so that the file has these weights.
+// Transformers as formulas in double precision, with files of random weights that fit them. A formula names a weight
+// and its shape where it uses it. It is evaluated once before the file is written, so that the file has these weights.
 #pragma once
 
 #include "tests/support/tiny_models.h"
@@ -24,14 +24,14 @@ struct Heads {
 
 /// A weight [n_in, n_out, n_matrices], created at its first use.
 inline const std::vector<float>& weight(TinyModel& m, const std::string& name, const Shape& shape, float limit = 1.0f,
-                                 float offset = 0.0f) {
+                                        float offset = 0.0f) {
   if (!m.has(name)) m.add(name, shape, limit, offset);
   EXPECT_EQ(m.shapes.at(name), shape) << name;
   return m.weights.at(name);
 }
 
 inline Vec product(TinyModel& m, const std::string& name, const Vec& x, int64_t n_out, int64_t n_matrices = 1,
-            int64_t matrix = 0) {
+                   int64_t matrix = 0) {
   const auto n_in = static_cast<int64_t>(x.size());
   weight(m, name + ".weight", n_matrices == 1 ? Shape{n_in, n_out} : Shape{n_in, n_out, n_matrices});
   return mul(m, name + ".weight", x, matrix);
@@ -61,7 +61,7 @@ inline Vec head_of(TinyModel& m, const std::string& norm_name, Vec x, size_t pos
 
 /// Softmax-weighted sums of v for attention among the tokens: the heads' outputs, joined. ALiBi only for 2^n heads.
 inline Rows mixed(TinyModel& m, const std::string& blk, const std::vector<Rows>& q, const std::vector<Rows>& k,
-           const std::vector<Rows>& v, const Heads& a) {
+                  const std::vector<Rows>& v, const Heads& a) {
   Rows y;
   const double scale = 1 / std::sqrt(static_cast<double>(q[0][0].size()));
   for (size_t t = 0; t < q.size(); ++t) {
@@ -128,7 +128,7 @@ inline double relu_squared(double x) { return x > 0 ? x * x : 0.0; }
 
 /// down(act(gate x) * up x), or down(act(up x)), with names such as "ffn_{}_shexp".
 inline Vec block_of(TinyModel& m, const std::string& names, const Vec& x, int64_t n_ff, double (*act)(double) = silu,
-             bool has_gate = true, int64_t n_matrices = 1, int64_t matrix = 0) {
+                    bool has_gate = true, int64_t n_matrices = 1, int64_t matrix = 0) {
   const auto name = [&](const char* which) { return fmt::format(fmt::runtime(names), which); };
   Vec h = product(m, name("up"), x, n_ff, n_matrices, matrix);
   if (has_gate) {
@@ -170,10 +170,10 @@ inline Vec mixture(TinyModel& m, const std::string& blk, const Vec& routed_by, c
   for (const size_t id : ids) total += p[id];
   Vec y(x.size(), 0.0);
   for (const size_t id : ids)
-    y = plus(y,
-             block_of(m, blk + "ffn_{}_exps", x, rules.n_ff, rules.act, rules.has_gate, kNExperts,
-                      static_cast<int64_t>(id)),
-             rules.scale * p[id] / (rules.normalize ? total : 1.0));
+    y = plus(
+        y,
+        block_of(m, blk + "ffn_{}_exps", x, rules.n_ff, rules.act, rules.has_gate, kNExperts, static_cast<int64_t>(id)),
+        rules.scale * p[id] / (rules.normalize ? total : 1.0));
   return y;
 }
 
@@ -196,7 +196,8 @@ inline void set_expert_keys(TinyModel& m) {
 }
 
 inline Rows output_logits(TinyModel& m, const Rows& x) {
-  return each(all_normed(m, "output_norm.weight", x), [&](const Vec& row) { return product(m, "output", row, kVocab); });
+  return each(all_normed(m, "output_norm.weight", x),
+              [&](const Vec& row) { return product(m, "output", row, kVocab); });
 }
 
 using Formula = std::function<Rows(TinyModel&, Rows)>;  // from embeddings to logits

@@ -2,11 +2,8 @@
 // normed without a weight. Layers with and without a window differ in heads and rope. The last layers use K and V of an
 // earlier layer. Some models have a vector per token and layer beside the embedding, experts beside the dense block, or
 // a factor on each layer's result.
-#include <cmath>
-#include <numbers>
-
 #include "tessera/base/index.h"
-#include "tessera/models/transformer.h"
+#include "tessera/models/per_layer_model.h"
 
 namespace tessera {
 
@@ -14,17 +11,15 @@ namespace {
 
 /// The weights of a layer besides the common ones.
 struct Extra {
-  bool has_kv = true;  // false: the layer uses K and V of an earlier layer
   nn::Norm dense_post_norm{}, experts_norm{}, experts_post_norm{};
   const Tensor* router_scale = nullptr;  // [n_embd]
-  nn::Linear per_layer_gate{}, per_layer_out{};
-  nn::Norm per_layer_post_norm{};
+  PerLayerGate gate{};
   const Tensor* output_scale = nullptr;  // [1]
 };
 
-class Gemma4 final : public Transformer {
+class Gemma4 final : public PerLayerModel {
  public:
-  using Transformer::Transformer;
+  using PerLayerModel::PerLayerModel;
 
  protected:
   Result<> read_keys() override {
@@ -43,11 +38,7 @@ class Gemma4 final : public Transformer {
   }
 
   void list_more() override {
-    if (n_per_layer_ == 0) return;
-    const int64_t n = n_per_layer_ * n_layers_;
-    per_layer_embd_ = weights_.need("per_layer_token_embd.weight", {n, info_.n_vocab}, Op::get_rows);
-    per_layer_proj_ = linear("per_layer_model_proj", info_.n_embd, n);
-    per_layer_norm_ = norm("per_layer_proj_norm", {n_per_layer_});
+    if (n_per_layer_ > 0) list_per_layer();
   }
 
   TransformerLayer list_layer(int64_t il) override {
@@ -57,8 +48,7 @@ class Gemma4 final : public Transformer {
                        .ffn_norm = norm(il, "ffn_norm"),
                        .ffn_post_norm = norm(il, "post_ffw_norm"),
                        .ffn = dense_ffn(il)};
-    Extra extra{.has_kv = il < first_shared_,
-                .output_scale = weights_.maybe(block(il, "layer_output_scale.weight"), {1}, Op::mul)};
+    Extra extra{.output_scale = weights_.maybe(block(il, "layer_output_scale.weight"), {1}, Op::mul)};
     if (has_experts(il)) {
       l.experts = experts(il, mixture_.n_ff, mixture_.router);
       extra.router_scale = weights_.need(block(il, "ffn_gate_inp.scale"), {info_.n_embd}, Op::mul);
@@ -66,33 +56,22 @@ class Gemma4 final : public Transformer {
       extra.experts_norm = norm(il, "pre_ffw_norm_2");
       extra.experts_post_norm = norm(il, "post_ffw_norm_2");
     }
-    if (n_per_layer_ > 0) {
-      extra.per_layer_gate = linear(block(il, "inp_gate"), info_.n_embd, n_per_layer_);
-      extra.per_layer_out = linear(block(il, "proj"), n_per_layer_, info_.n_embd);
-      extra.per_layer_post_norm = norm(il, "post_norm");
-    }
+    if (n_per_layer_ > 0) extra.gate = per_layer_gate(il);
     extras_.push_back(extra);
     return l;
   }
 
   Value embed(LayerBuilder& s) const override {
-    GraphBuilder& b = s.b;
     const Value x = Transformer::embed(s);
-    if (n_per_layer_ == 0) return x;
-    const Shape shape{n_per_layer_, n_layers_, b.spec(x).shape()[1]};
-    const Value rows =
-        b.scale(b.get_rows(b.tensor(*per_layer_embd_), s.in.tokens), std::sqrt(static_cast<float>(n_per_layer_)));
-    const Value projected = b.scale(nn::linear(b, x, per_layer_proj_), 1.0f / embedding_scale_);
-    const Value normed = s.norm(b.reshape(projected, shape), per_layer_norm_);
-    s.shared = b.scale(b.add(normed, b.reshape(rows, shape)), 1.0f / std::numbers::sqrt2_v<float>);
+    if (n_per_layer_ > 0) embed_per_layer(s, x);
     return x;
   }
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
     const Extra& extra = extras_[to_size(s.layer)];
-    x = s.residual(x, s.norm(attend(s, s.norm(x, l.attn_norm), l.attention, extra), l.attn_post_norm));
+    x = s.residual(x, s.norm(attend_shared(s, s.norm(x, l.attn_norm), l.attention), l.attn_post_norm));
     x = s.residual(x, s.norm(feed_forward(s, x, l, extra), l.ffn_post_norm));
-    if (n_per_layer_ > 0) x = s.residual(x, per_layer(s, x, extra));
+    if (n_per_layer_ > 0) x = s.residual(x, per_layer(s, x, extra.gate));
     return extra.output_scale == nullptr ? x : s.b.mul(x, nn::vector_f32(s.b, *extra.output_scale));
   }
 
@@ -152,22 +131,6 @@ class Gemma4 final : public Transformer {
     return a;
   }
 
-  static Value attend(LayerBuilder& s, Value x, const nn::Attention& a, const Extra& extra) {
-    GraphBuilder& b = s.b;
-    const int64_t n_tokens = b.spec(x).shape()[1];
-    const auto product = [&](const nn::Linear& w, int64_t dim, int64_t n_heads) {
-      return b.reshape(nn::linear(b, x, w), {dim, n_heads, n_tokens});
-    };
-    nn::Heads heads{.q = nn::head_norm(b, product(a.q, a.k_dim, a.n_heads), a.q_norm), .k = {}, .v = {}};
-    if (extra.has_kv) {
-      const Value k = product(a.k, a.k_dim, a.n_heads_kv);
-      const Value v = a.v.weight == nullptr ? k : product(a.v, a.v_dim, a.n_heads_kv);
-      heads.k = nn::head_norm(b, k, a.k_norm);
-      heads.v = b.rms_norm(v, Value(), a.k_norm.eps);
-    }
-    return nn::linear(b, s.wanted(nn::attend(b, nn::rotate(b, heads, a, s.ropes), a, s.in, s.cache)), a.out);
-  }
-
   Value feed_forward(LayerBuilder& s, Value x, const TransformerLayer& l, const Extra& extra) const {
     const Value dense = nn::ffn(s.b, s.norm(x, l.ffn_norm), l.ffn);
     if (l.experts.router.weight == nullptr) return dense;
@@ -178,22 +141,8 @@ class Gemma4 final : public Transformer {
     return s.b.add(s.norm(dense, extra.dense_post_norm), s.norm(chosen, extra.experts_post_norm));
   }
 
-  Value per_layer(LayerBuilder& s, Value x, const Extra& extra) const {
-    GraphBuilder& b = s.b;
-    const Layout all = b.spec(s.shared).layout;
-    const Value mine =
-        b.view(s.shared, {.shape = {n_per_layer_, all.shape[2]}, .nb = {all.nb[0], all.nb[2], all.nb[3], all.nb[3]}},
-               to_size(s.layer * all.nb[1]));
-    const Value gate = nn::linear(b, x, extra.per_layer_gate);
-    return s.norm(nn::linear(b, b.geglu(gate, s.wanted(mine)), extra.per_layer_out), extra.per_layer_post_norm);
-  }
-
   int64_t window_k_dim_ = 0, window_v_dim_ = 0;
   int64_t first_shared_ = 0;
-  int64_t n_per_layer_ = 0;
-  const Tensor* per_layer_embd_ = nullptr;
-  nn::Linear per_layer_proj_;
-  nn::Norm per_layer_norm_;
   std::vector<Extra> extras_;
 };
 

@@ -52,6 +52,16 @@ Result<float> HparamReader::real_or(std::string_view key, float absent, float mi
   return real(key, min, max);
 }
 
+Result<std::vector<float>> HparamReader::real_per_layer(std::string_view key, int64_t n_layers) const {
+  if (!has(key)) return std::vector<float>(to_size(n_layers), 0.0f);
+  TESSERA_ASSIGN(auto values, files_.metadata().get_per_layer<float>(full_key(key), to_size(n_layers)));
+  for (size_t il = 0; il < values.size(); ++il)
+    if (!(values[il] >= 0.0f && std::isfinite(values[il])))
+      return fail(ErrorCode::limit, "{}: key '{}': {} in layer {}, want a finite number >= 0", files_.name(),
+                  full_key(key), values[il], il);
+  return values;
+}
+
 Result<bool> HparamReader::flag(std::string_view key) const { return files_.metadata().get<bool>(full_key(key)); }
 
 Result<bool> HparamReader::flag_or(std::string_view key, bool absent) const { return has(key) ? flag(key) : absent; }

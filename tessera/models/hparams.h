@@ -22,6 +22,9 @@ class HparamReader {
   Result<float> real(std::string_view key, float min, float max) const;
   Result<float> real_or(std::string_view key, float absent, float min, float max) const;
 
+  /// One finite number >= 0 per layer, from a scalar or an array of n_layers; all 0 if the key is missing.
+  Result<std::vector<float>> real_per_layer(std::string_view key, int64_t n_layers) const;
+
   Result<bool> flag(std::string_view key) const;
   Result<bool> flag_or(std::string_view key, bool absent) const;
   /// One truth value per layer, from a scalar or an array of n_layers. 0 and 1 are truth values too.

@@ -32,7 +32,7 @@ enum class LayerForm : uint8_t {
 };
 
 /// Gates of attention: the heads' outputs are multiplied by a function of attn_gate x, per head or per element.
-enum class HeadGate : uint8_t { none, sigmoid, softplus };
+enum class HeadGate : uint8_t { none, sigmoid, sigmoid_if_any, softplus };
 
 /// Norms of q and k: of each head before or after the rotation, if the file has them, or of all heads together.
 enum class QkNorms : uint8_t { none, heads, rotated_heads, heads_if_any, whole };

@@ -123,7 +123,8 @@ nn::Attention Transformer::attention(int64_t il, int64_t k_dim, int64_t v_dim) {
     a.v = linear(block(il, "attn_v"), n_embd, n_v, parts);
   }
   a.out = linear(block(il, "attn_output"), v_dim * a.n_heads, n_embd, {.bias = traits_.optional.out_bias});
-  if (traits_.gate != HeadGate::none) a.gate = head_gate(il, a);
+  const bool may_lack_gate = traits_.gate == HeadGate::sigmoid_if_any && !weights_.has(block(il, "attn_gate.weight"));
+  if (traits_.gate != HeadGate::none && !may_lack_gate) a.gate = head_gate(il, a);
   if (traits_.has_sinks) a.sinks = weights_.need(block(il, "attn_sinks.weight"), {a.n_heads}, Op::paged_attention);
   info_.kv_layers.push_back({.n_heads_kv = a.n_heads_kv, .k_dim = k_dim, .v_dim = v_dim});
   return a;

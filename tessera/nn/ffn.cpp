@@ -15,12 +15,12 @@ Value hidden(GraphBuilder& b, Value x, const Ffn& ffn) {
     // The two products are consecutive, so that a backend packs or quantizes x once for both.
     const Value gate = b.mul_mat(b.tensor(*ffn.gate.weight), x);
     const Value up = b.mul_mat(b.tensor(*ffn.up.weight), x);
-    return activate(b, finish_linear(b, gate, ffn.gate), finish_linear(b, up, ffn.up), ffn.activation);
+    return activate(b, finish_linear(b, gate, ffn.gate), finish_linear(b, up, ffn.up), ffn.activation, ffn.limit);
   }
   const Value up = linear(b, x, ffn.up);
   if (ffn.up.weight->shape()[1] != 2 * ffn.down.weight->shape()[0]) return activate(b, up, ffn.activation);
   const auto [gate, multiplier] = halves(b, up);
-  return activate(b, gate, multiplier, ffn.activation);
+  return activate(b, gate, multiplier, ffn.activation, ffn.limit);
 }
 
 }  // namespace
@@ -42,7 +42,11 @@ Value activate(GraphBuilder& b, Value x, Activation activation) {
   return {};
 }
 
-Value activate(GraphBuilder& b, Value gate, Value up, Activation activation) {
+Value activate(GraphBuilder& b, Value gate, Value up, Activation activation, float limit) {
+  if (limit > 0.0f) {
+    constexpr float kLowest = std::numeric_limits<float>::lowest();
+    return b.mul(b.clamp(activate(b, gate, activation), kLowest, limit), b.clamp(up, -limit, limit));
+  }
   switch (activation) {
     case Activation::silu:
       return b.swiglu(gate, up);

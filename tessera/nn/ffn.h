@@ -14,6 +14,7 @@ struct Ffn {
   Linear up{};    // the first half of up is the gate
   Linear down{};
   Activation activation = Activation::silu;
+  float limit = 0.0f;               // > 0: bound of act(gate) from above, and of up from both sides
   const Tensor* divisor = nullptr;  // [n_ff] or null: divides the activation's outputs
 };
 
@@ -21,8 +22,8 @@ Value ffn(GraphBuilder& b, Value x, const Ffn& ffn);
 
 Value activate(GraphBuilder& b, Value x, Activation activation);
 
-/// act(gate) * up.
-Value activate(GraphBuilder& b, Value gate, Value up, Activation activation);
+/// act(gate) * up. limit > 0: min(act(gate), limit) * clamp(up, -limit, limit).
+Value activate(GraphBuilder& b, Value gate, Value up, Activation activation, float limit = 0.0f);
 
 /// Views of the two halves of each row of x [2 n, t].
 struct Halves {

@@ -44,8 +44,15 @@ RopeTableParams rope_table_params(const RopeConfig& c) {
 Value rope_table(GraphBuilder& b, Value positions, const Rope& rope, int64_t n_ctx, RopeMagnitude magnitude) {
   RopeTableParams params = rope_table_params(rope.config);
   if (magnitude == RopeMagnitude::left_out) params.magnitude = 1.0f;
-  const Tensor* factors = rope.factors_for(n_ctx);
-  return b.rope_table(positions, factors == nullptr ? Value() : vector_f32(b, *factors), params);
+  const Tensor* tensor = rope.factors_for(n_ctx);
+  if (tensor == nullptr) return b.rope_table(positions, Value(), params);
+  Value factors = vector_f32(b, *tensor);
+  if (tensor->shape()[0] > params.n_rot / 2) {
+    Layout first = b.spec(factors).layout;
+    first.shape[0] = params.n_rot / 2;
+    factors = b.view(factors, first, 0);
+  }
+  return b.rope_table(positions, factors, params);
 }
 
 }  // namespace tessera::nn

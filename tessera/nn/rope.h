@@ -37,7 +37,7 @@ RopeTableParams rope_table_params(const RopeConfig& config);
 /// One of the rotations that a model's layers use.
 struct Rope {
   RopeConfig config;
-  const Tensor* factors = nullptr;       // per-pair divisors of the angles [n_rot / 2], or null
+  const Tensor* factors = nullptr;       // per-pair divisors of the angles [n_rot / 2 or more], or null
   const Tensor* long_factors = nullptr;  // the same for contexts above config.original_context; null: factors
 
   /// The factors for a session with n_ctx tokens. Longrope's choice depends on the context length of the session, not

@@ -90,6 +90,37 @@ TEST(FormulaModels, Mimo2) {
   });
 }
 
+TEST(FormulaModels, Step35) {
+  constexpr double kLimit = 0.25;
+  Heads full{.n_rot = 4, .base = 300.0, .gates = Gates::sigmoid_of_heads};
+  Heads windowed{.n = 2, .window = kFormulaWindow};
+  TinyModel m = tiny_model("step35", 3, full);
+  m.keys("attention.head_count", {4, 2, 4});
+  m.key("attention.sliding_window", kFormulaWindow);
+  m.keys("attention.sliding_window_pattern", {0, 1, 0});
+  m.key("rope.dimension_count", 8);
+  m.key("rope.freq_base", 300.0f);
+  set_expert_keys(m);
+  m.key("expert_shared_feed_forward_length", 12);
+  m.key("expert_weights_norm", true);
+  m.builder.set_array("step35.swiglu_clamp_exp", std::vector<float>{0, 0.25f, 0});
+  m.builder.set_array("step35.swiglu_clamp_shexp", std::vector<float>{0.25f, 0, 0.25f});
+  const auto& factors = weight(m, "rope_freqs.weight", {4}, 0.5f, 1.5f);
+  full.factors.assign(factors.begin(), factors.end());
+  expect_formula(m, [&](TinyModel& w, Rows x) {
+    for (int64_t il = 0; il < 3; ++il) {
+      const std::string blk = block(il);
+      x = each_plus(x, attended(w, blk, all_normed(w, blk + "attn_norm.weight", x), il == 1 ? windowed : full));
+      x = each_plus(x, each(all_normed(w, blk + "ffn_norm.weight", x), [&](const Vec& row) {
+                      if (il == 0) return block_of(w, blk + "ffn_{}", row, kNFf, silu, true, 1, 0, kLimit);
+                      return plus(mixture(w, blk, row, row, {.is_sigmoid = true, .limit = il == 1 ? kLimit : 0.0}),
+                                  block_of(w, blk + "ffn_{}_shexp", row, 12, silu, true, 1, 0, il == 1 ? 0.0 : kLimit));
+                    }));
+    }
+    return output_logits(w, x);
+  });
+}
+
 TEST(FormulaModels, Cohere2Moe) {
   const Heads rotated{.is_adjacent = true}, plain{.n_rot = 0};
   Heads windowed = rotated;

@@ -53,7 +53,8 @@ Rows gemma3n_attention(TinyModel& m, int64_t il, const Rows& x, const Heads& a, 
   if (il < 20) {
     SharedKv& kv = stored[il];
     for (size_t t = 0; t < x.size(); ++t) {
-      const Vec k = product(m, blk + "attn_k", x[t], a.n_kv * a.dim), v = product(m, blk + "attn_v", x[t], a.n_kv * a.dim);
+      const Vec k = product(m, blk + "attn_k", x[t], a.n_kv * a.dim),
+                v = product(m, blk + "attn_v", x[t], a.n_kv * a.dim);
       kv.k.emplace_back(), kv.v.emplace_back();
       for (int64_t h = 0; h < a.n_kv; ++h) {
         kv.k[t].push_back(head_of(m, blk + "attn_k_norm.weight", part(k, h * a.dim, a.dim), t, a));
@@ -81,8 +82,8 @@ Rows finished(TinyModel& m, int64_t il, const Rows& p, const Vec& n, const Vec& 
   const Vec laurel = plus(n, normed(m, blk + "laurel_post_norm.weight", product(m, blk + "laurel_r", small, kWidth)));
   const Vec y = normed(m, blk + "post_attention_norm.weight", attended);
   const Vec u = scaled(plus(plus(p[0], y), laurel), 1 / std::numbers::sqrt2);
-  const Vec f = plus(u, normed(m, blk + "post_ffw_norm.weight",
-                               sparse_block(m, blk, normed(m, blk + "ffn_norm.weight", u), il < 10)));
+  const Vec f = plus(
+      u, normed(m, blk + "post_ffw_norm.weight", sparse_block(m, blk, normed(m, blk + "ffn_norm.weight", u), il < 10)));
   const Vec error = plus(f, p[0], -1.0), weights = product(m, blk + "altup_correct_coef", routed_by(m, blk, f), 4);
   Rows c;
   for (size_t i = 0; i < 4; ++i) c.push_back(plus(p[i], error, 1 + weights[i]));

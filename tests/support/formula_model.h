@@ -7,7 +7,7 @@
 namespace tessera::testing::tiny {
 
 enum class HeadNorms : uint8_t { none, before, after, weightless_after };
-enum class Gates : uint8_t { none, sigmoid_of_elements, softplus_of_heads };
+enum class Gates : uint8_t { none, sigmoid_of_elements, sigmoid_of_heads, softplus_of_heads };
 
 struct Heads {
   int64_t n = 4, n_kv = 2, dim = 8, v_dim = 8;
@@ -20,6 +20,7 @@ struct Heads {
   bool has_sinks = false;
   bool is_causal = true;
   double max_alibi = 0.0;
+  Vec factors{};  // divisors of angles
 };
 
 /// A weight [n_in, n_out, n_matrices], created at its first use.
@@ -47,7 +48,7 @@ inline Rows all_normed(TinyModel& m, const std::string& name, const Rows& x) {
 }
 
 inline void rotate_head(Vec& x, size_t position, const Heads& a) {
-  const AttentionRules rules{.n_rot = a.n_rot, .is_adjacent = a.is_adjacent, .base = a.base};
+  const AttentionRules rules{.n_rot = a.n_rot, .is_adjacent = a.is_adjacent, .base = a.base, .factors = a.factors};
   rotate(x.data(), static_cast<int64_t>(position), rules);
 }
 
@@ -111,10 +112,12 @@ inline Rows heads_outputs(TinyModel& m, const std::string& blk, const Rows& x, c
   }
   Rows y = mixed(m, blk, qs, ks, vs, a);
   for (size_t t = 0; t < x.size() && a.gates != Gates::none; ++t) {
-    const bool is_of_heads = a.gates == Gates::softplus_of_heads;
+    const bool is_of_heads = a.gates != Gates::sigmoid_of_elements;
     const Vec gate = product(m, blk + "attn_gate", x[t], is_of_heads ? a.n : a.n * a.v_dim);
-    for (size_t i = 0; i < y[t].size(); ++i)
-      y[t][i] *= is_of_heads ? softplus(gate[i / static_cast<size_t>(a.v_dim)]) : sigmoid(gate[i]);
+    for (size_t i = 0; i < y[t].size(); ++i) {
+      const double g = gate[is_of_heads ? i / static_cast<size_t>(a.v_dim) : i];
+      y[t][i] *= a.gates == Gates::softplus_of_heads ? softplus(g) : sigmoid(g);
+    }
   }
   return y;
 }
@@ -128,12 +131,13 @@ inline double relu_squared(double x) { return x > 0 ? x * x : 0.0; }
 
 /// down(act(gate x) * up x), or down(act(up x)), with names such as "ffn_{}_shexp".
 inline Vec block_of(TinyModel& m, const std::string& names, const Vec& x, int64_t n_ff, double (*act)(double) = silu,
-                    bool has_gate = true, int64_t n_matrices = 1, int64_t matrix = 0) {
+                    bool has_gate = true, int64_t n_matrices = 1, int64_t matrix = 0, double limit = 0.0) {
   const auto name = [&](const char* which) { return fmt::format(fmt::runtime(names), which); };
   Vec h = product(m, name("up"), x, n_ff, n_matrices, matrix);
   if (has_gate) {
     Vec gate = product(m, name("gate"), x, n_ff, n_matrices, matrix);
-    for (double& g : gate) g = act(g);
+    for (double& g : gate) g = limit > 0 ? std::min(act(g), limit) : act(g);
+    for (double& u : h) u = limit > 0 ? std::clamp(u, -limit, limit) : u;
     h = times(h, gate);
   } else {
     for (double& value : h) value = act(value);
@@ -148,6 +152,7 @@ struct Mixture {
   double scale = 1.0;
   double (*act)(double) = silu;
   int64_t n_ff = kNFfExperts;
+  double limit = 0.0;  // > 0: of act(gate) from above, and of up
 };
 
 /// Experts on `x`, chosen by `routed_by`.
@@ -170,10 +175,10 @@ inline Vec mixture(TinyModel& m, const std::string& blk, const Vec& routed_by, c
   for (const size_t id : ids) total += p[id];
   Vec y(x.size(), 0.0);
   for (const size_t id : ids)
-    y = plus(
-        y,
-        block_of(m, blk + "ffn_{}_exps", x, rules.n_ff, rules.act, rules.has_gate, kNExperts, static_cast<int64_t>(id)),
-        rules.scale * p[id] / (rules.normalize ? total : 1.0));
+    y = plus(y,
+             block_of(m, blk + "ffn_{}_exps", x, rules.n_ff, rules.act, rules.has_gate, kNExperts,
+                      static_cast<int64_t>(id), rules.limit),
+             rules.scale * p[id] / (rules.normalize ? total : 1.0));
   return y;
 }
 

@@ -166,12 +166,14 @@ struct AttentionRules {
   bool has_norms = false, has_gate = false;
   double scale = 1 / std::sqrt(8.0);
   double base = 10000.0;
+  Vec factors{};  // divisors of the angles of pairs; empty: 1
 };
 
 inline void rotate(double* x, int64_t position, const AttentionRules& a) {
   for (int64_t i = 0; i < a.n_rot / 2; ++i) {
-    const double angle =
+    double angle =
         static_cast<double>(position) * std::pow(a.base, -2.0 * static_cast<double>(i) / static_cast<double>(a.n_rot));
+    if (!a.factors.empty()) angle /= a.factors[static_cast<size_t>(i)];
     double& p = x[a.is_adjacent ? 2 * i : i];
     double& q = x[a.is_adjacent ? 2 * i + 1 : i + a.n_rot / 2];
     const double first = p * std::cos(angle) - q * std::sin(angle);

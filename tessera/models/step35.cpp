@@ -1,6 +1,6 @@
-// step35: Step 3.5. A flag per layer tells which have a window. These rotate whole heads, the others half of a head, and
-// only the others have factors of rope. Optional gates of heads and norms of q and k. Layers with a router have experts
-// and a shared expert. SwiGLU may have a limit for each layer.
+// step35: Step 3.5. A flag per layer tells which have a window. These rotate whole heads, the others half of a head,
+// and only the others have factors of rope. Optional gates of heads and norms of q and k. Layers with a router have
+// experts and a shared expert. SwiGLU may have a limit for each layer.
 #include "tessera/base/index.h"
 #include "tessera/models/transformer.h"
 

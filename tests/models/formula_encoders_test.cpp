@@ -175,6 +175,33 @@ TEST(FormulaEncoders, NeoBertAndEuroBertHaveNormsBeforeBlocks) {
   }
 }
 
+TEST(FormulaEncoders, GemmaEmbeddingHasSymmetricWindows) {
+  Heads full{.base = 700.0, .norms = HeadNorms::before, .is_causal = false};
+  Heads windowed = full;
+  windowed.base = 10000.0, windowed.window = 4;  // keys up to 3 away
+  TinyModel m = tiny_model("gemma-embedding", 7, full);
+  m.key("attention.sliding_window", 6);
+  m.key("rope.freq_base", 700.0f);
+  const Formula formula = [&](TinyModel& w, Rows x) {
+    for (Vec& row : x)
+      for (double& v : row) v *= std::sqrt(static_cast<double>(kWidth));
+    for (int64_t il = 0; il < 7; ++il) {
+      const std::string blk = block(il);
+      const Rows y = attended(w, blk, all_normed(w, blk + "attn_norm.weight", x), il == 5 ? full : windowed);
+      x = each_plus(x, all_normed(w, blk + "post_attention_norm.weight", y));
+      const Rows f = each(all_normed(w, blk + "ffn_norm.weight", x),
+                          [&](const Vec& row) { return block_of(w, blk + "ffn_{}", row, kNFf, gelu); });
+      x = each_plus(x, all_normed(w, blk + "post_ffw_norm.weight", f));
+    }
+    return all_normed(w, "output_norm.weight", x);
+  };
+  TinyModel with_dense = m;
+  formula(with_dense, embedded(m, std::vector<int32_t>{1, 2, 3}));
+  weight(with_dense, "dense_2.weight", {kWidth, 8});
+  expect_embeddings(m, formula);
+  EXPECT_ERROR(load_engine(with_dense.write("dense.gguf")), "dense layers after pooling (dense_2) are not supported");
+}
+
 TEST(FormulaEncoders, LlamaEmbedIsCausalUnlessTheFileSaysOtherwise) {
   for (const bool is_causal : {true, false}) {
     const Heads heads{.is_adjacent = true, .is_causal = is_causal};

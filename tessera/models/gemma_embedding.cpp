@@ -1,4 +1,5 @@
-// gemma-embedding: EmbeddingGemma. The layers of gemma3 without causal masks, with symmetric windows and no output layer.
+// gemma-embedding: EmbeddingGemma. The layers of gemma3 without causal masks, with symmetric windows and no output
+// layer.
 #include <fmt/format.h>
 
 #include "tessera/models/transformer.h"
@@ -15,8 +16,9 @@ class GemmaEmbedding final : public Transformer {
   // Some files have two dense layers for pooled embeddings. Without them the embeddings would be others.
   void list_more() override {
     if (weights_.has("dense_2.weight"))
-      weights_.fail_with(Error(ErrorCode::unsupported,
-                               fmt::format("{}: dense layers after pooling (dense_2) are not supported", files_.name())));
+      weights_.fail_with(
+          Error(ErrorCode::unsupported,
+                fmt::format("{}: dense layers after pooling (dense_2) are not supported", files_.name())));
   }
 };
 

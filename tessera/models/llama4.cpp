@@ -51,7 +51,8 @@ class Llama4 final : public Transformer {
     const Value ids = b.top_k(logits, e.router.n_used);
     const ExpertRoutes routes = b.expert_routes(ids, e.router.n_experts);
     const Value weights = b.expert_weights(b.sigmoid(logits), ids, {});
-    return nn::experts(b, b.expert_spread(x, weights, routes), e, {.routes = routes, .weights = {}});
+    const Value ones = b.exp(b.scale(weights, 0.0f));
+    return nn::experts(b, b.expert_spread(x, weights, routes), e, {routes, ones}, ExpertInput::routed);
   }
 };
 

@@ -60,9 +60,9 @@ Routed route(GraphBuilder& b, Value x, const Router& router) {
 
 Value experts(GraphBuilder& b, Value x, const Experts& e) { return experts(b, x, e, route(b, x, e.router)); }
 
-Value experts(GraphBuilder& b, Value x, const Experts& e, const Routed& routed) {
+Value experts(GraphBuilder& b, Value x, const Experts& e, const Routed& routed, ExpertInput input) {
   const auto& [routes, weights] = routed;
-  const Value h = hidden(b, x, e, routes, weights.present() ? ExpertInput::tokens : ExpertInput::routed);
+  const Value h = hidden(b, x, e, routes, input);
   const Value y = b.mul_mat_experts(b.tensor(*e.down.weight), h, routes, ExpertInput::routed);
   return b.expert_sum(finish(b, y, e.down, routes), weights, routes);
 }

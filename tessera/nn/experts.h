@@ -53,8 +53,9 @@ struct Experts {
 /// Sum over a token's experts of weight * down(act(gate x) * up x); without a gate, of weight * down(act(up x)).
 Value experts(GraphBuilder& b, Value x, const Experts& experts);
 
-/// The same with given routing. Without weights, x is not a row per token but a row per pair of a token and an expert
-/// [n_embd, n_pairs], and the sum is of the experts' outputs.
-Value experts(GraphBuilder& b, Value x, const Experts& experts, const Routed& routed);
+/// The same with given routing. With ExpertInput::routed, x has a row per pair of a token and an expert [n_embd,
+/// n_pairs].
+Value experts(GraphBuilder& b, Value x, const Experts& experts, const Routed& routed,
+              ExpertInput input = ExpertInput::tokens);
 
 }  // namespace tessera::nn

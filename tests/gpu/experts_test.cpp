@@ -156,6 +156,28 @@ TEST_F(GpuExperts, ProductsAndSumsAreTheCpus) {
   expect_as_on_cpu(test, 1e-11, "experts");  // sums in another order, the sum of weights may cancel
 }
 
+TEST_F(GpuExperts, WeightedRowsOfPairsAreTheCpus) {
+  constexpr int64_t kIn = 300, kExperts = 5, kUsed = 2, kTokens = 9;
+  Rng rng(3);
+  std::vector<int32_t> ids;
+  for (int32_t t = 0; t < kTokens; ++t) {
+    ids.push_back(3);
+    ids.push_back(t % 2);
+  }
+  const TestGraph test{.tensors = {},
+                       .build =
+                           [&](GraphBuilder& b, const std::vector<Value>&) {
+                             const Value chosen = b.input("ids", DType::i32, {kUsed, kTokens});
+                             const Value weights = b.input("weights", DType::f32, {kUsed, kTokens});
+                             const Value x = b.input("x", DType::f32, {kIn, kTokens});
+                             b.output(b.expert_spread(x, weights, b.expert_routes(chosen, kExperts)), "y");
+                           },
+                       .inputs = {{"ids", bytes_of(ids)},
+                                  {"weights", bytes_of(random_values(rng, kUsed * kTokens))},
+                                  {"x", bytes_of(random_values(rng, kIn * kTokens))}}};
+  expect_as_on_cpu(test, 0, "expert_spread");
+}
+
 // Some experts with many rows and some with none.
 TEST_F(GpuExperts, ProductsOnTilesAreTheCpus) {
   Rng rng(3);

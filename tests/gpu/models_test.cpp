@@ -70,6 +70,7 @@ TEST_P(GpuArchs, LogitsAreTheReferences) {
   EXPECT_LE(error, 1e-6) << name;
   RecordProperty("nmse", fmt::format("{:.1e}", error));
 
+  if (!engine->model().info().is_causal) return;  // a micro-batch then holds a whole text
   ASSERT_OK_AND_ASSIGN(const auto single, open(3));
   ASSERT_OK_AND_ASSIGN(const auto by_threes, logits_of(*single, tokens));
   EXPECT_TRUE(same_bits(by_threes, prefill));

@@ -5,13 +5,14 @@
 //   3 expert_routes   one block of as many threads as there are pairs, if it can. u[0]: experts
 //   4 expert_rows     one block per row in routed order
 //   5 expert_sum      one block per token. u[0]: experts
+//   6 expert_spread   one block per token. u[0]: experts
 #include "tessera/cuda/kernels/math.cuh"
 
 namespace tessera::cuda {
 
 namespace {
 
-enum : uint32_t { kTopK, kTopGroups, kExpertWeights, kExpertRoutes, kExpertRows };  // and expert_sum
+enum : uint32_t { kTopK, kTopGroups, kExpertWeights, kExpertRoutes, kExpertRows, kExpertSum };  // and expert_spread
 
 constexpr float kMinWeightSum = 6.103515625e-5f;
 
@@ -281,6 +282,17 @@ __device__ inline void expert_sum(const Params& step, uint32_t token) {
     sum_rows<1>(step, token);
 }
 
+__device__ inline void expert_spread(const Params& step, uint32_t token) {
+  const uint32_t n_used = step.x[1].ne[0], n_pairs = n_used * step.x[1].ne[1];
+  const float* x = floats(row_of(step.x[0], token, 0, 0));
+  const float* weights = floats(row_of(step.x[1], token, 0, 0));
+  const uint32_t* rows = words(step.x[2].data) + step.u[0] + 1 + n_pairs + token * n_used;
+  for (uint32_t slot = 0; slot < n_used; ++slot) {
+    float* y = floats(row_of(step.y, rows[slot], 0, 0));
+    for (uint32_t i = lane(); i < step.y.ne[0]; i += n_lanes()) y[i] = weights[slot] * x[i];
+  }
+}
+
 }  // namespace
 
 TESSERA_KERNEL(experts, 1024) {
@@ -301,8 +313,10 @@ TESSERA_KERNEL(experts, 1024) {
       return expert_routes(step);
     case kExpertRows:
       return expert_rows(step, group);
-    default:
+    case kExpertSum:
       return expert_sum(step, group);
+    default:
+      return expert_spread(step, group);
   }
 }
 

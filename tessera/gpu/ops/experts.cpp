@@ -50,13 +50,19 @@ Result<> prepare_expert_rows(const StepContext& context, Step& step) {
   return set_groups(step, context.shape()[1]);
 }
 
-// Sums without weights occur only in gradients, which this backend does not support.
-bool supports_expert_sum(const Graph&, const Node& node) { return node.sources[1] != kNoNode; }
+// Weights are absent only in gradients, which this backend does not support.
+bool has_weights(const Graph&, const Node& node) { return node.sources[1] != kNoNode; }
 
 Result<> prepare_expert_sum(const StepContext& context, Step& step) {
   choose(step, ExpertOp::expert_sum);
   step.params.u[0] = count(std::get<ExpertRoutesParams>(context.node.params).n_experts);
   return set_groups(step, context.shape()[1]);
+}
+
+Result<> prepare_expert_spread(const StepContext& context, Step& step) {
+  choose(step, ExpertOp::expert_spread);
+  step.params.u[0] = count(std::get<ExpertRoutesParams>(context.node.params).n_experts);
+  return set_groups(step, context.spec(0).shape()[1]);
 }
 
 }  // namespace
@@ -66,7 +72,8 @@ const OpKernel op_kernels::top_k{.prepare = prepare_top_k};
 const OpKernel op_kernels::expert_weights{.prepare = prepare_expert_weights};
 const OpKernel op_kernels::expert_routes{.prepare = prepare_expert_routes};
 const OpKernel op_kernels::expert_rows{.prepare = prepare_expert_rows};
-const OpKernel op_kernels::expert_sum{.supports = supports_expert_sum, .prepare = prepare_expert_sum};
+const OpKernel op_kernels::expert_sum{.supports = has_weights, .prepare = prepare_expert_sum};
+const OpKernel op_kernels::expert_spread{.supports = has_weights, .prepare = prepare_expert_spread};
 const OpKernel op_kernels::mul_mat_experts{.own = OwnKernel::product};
 
 }  // namespace tessera::gpu

@@ -7,6 +7,7 @@
 //   3 expert_routes   one invocation: a counting sort. u[0]: experts
 //   4 expert_rows     one workgroup per row in routed order
 //   5 expert_sum      one workgroup per token. u[0]: experts
+//   6 expert_spread   one workgroup per token. u[0]: experts
 #include "step.glsl"
 
 const uint kFaultExpert = 6;
@@ -137,6 +138,16 @@ void expert_sum(uint token) {
   }
 }
 
+void expert_spread(uint token) {
+  const uint n_used = step.x[1].ne[0], n_pairs = n_used * step.x[1].ne[1];
+  Floats x = Floats(row_of(step.x[0], token, 0u, 0u)), weights = Floats(row_of(step.x[1], token, 0u, 0u));
+  Ints rows = Ints(step.x[2].data + uint64_t(step.u[0] + 1u + n_pairs + token * n_used) * 4ul);
+  for (uint slot = 0; slot < n_used; ++slot) {
+    Floats y = Floats(row_of(step.y, uint(rows.at[slot]), 0u, 0u));
+    for (uint i = lane(); i < step.y.ne[0]; i += n_lanes()) y.at[i] = weights.at[slot] * x.at[i];
+  }
+}
+
 void main() {
   const uint group = group_index(), invocation = group * n_lanes() + lane();
   switch (kVariant) {
@@ -155,7 +166,10 @@ void main() {
     case 4u:
       if (group < step.n_groups) expert_rows(group);
       break;
-    default:
+    case 5u:
       if (group < step.n_groups) expert_sum(group);
+      break;
+    default:
+      if (group < step.n_groups) expert_spread(group);
   }
 }

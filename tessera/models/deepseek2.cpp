@@ -1,5 +1,6 @@
-// deepseek2: DeepSeek V2, V3, R1 and other models with latent attention. mistral4: Mistral Large 3. Dense layers come
-// first. The other layers have experts, chosen within groups, and a shared expert. The two differ in YaRN's magnitude.
+// deepseek2: DeepSeek V2, V3, R1 and other models with latent attention. mistral4: Mistral models of the same form. The
+// first layers are dense. The others have experts, chosen within groups, and a shared expert. The two differ in the
+// magnitude of YaRN.
 #include <cmath>
 
 #include "tessera/models/latent_model.h"

@@ -15,6 +15,7 @@ class KimiLinear final : public LatentModel {
 
  protected:
   Result<> read_keys() override {
+    TESSERA_TRY(require_eps());
     TESSERA_TRY(read_latent_keys());
     info_.ropes.clear();
     score_scale_ = 1.0f / std::sqrt(static_cast<float>(head_k_dim_));

@@ -25,6 +25,7 @@ class Qwen3Next : public RecurrentModel {
 
  protected:
   Result<> read_keys() override {
+    TESSERA_TRY(require_eps());
     TESSERA_TRY(read_ssm_keys(Groups::wanted));
     if (ssm_.n_inner != ssm_.n_state * ssm_.rank || ssm_.rank % ssm_.n_groups != 0)
       return fail(

@@ -28,6 +28,12 @@ Result<> RecurrentModel::read_mamba2_keys() {
   return {};
 }
 
+Result<> RecurrentModel::require_eps() const {
+  if (eps_ > 0.0f) return {};
+  return fail(ErrorCode::limit, "{}: key '{}': 0, want more", files_.name(),
+              hp_.full_key("attention.layer_norm_rms_epsilon"));
+}
+
 int64_t RecurrentModel::add_state_layer(std::vector<int64_t> n_elements) {
   info_.recurrent_layers.push_back({std::move(n_elements)});
   info_.recurrent_blocks.push_back(static_cast<int64_t>(layers_.size()));

@@ -28,6 +28,9 @@ class RecurrentModel : public Transformer {
   /// not divide the number of heads.
   Result<> read_mamba2_keys();
 
+  /// For the delta rule, which divides q and k by a norm of at least the eps of RMS norms. Errors: it is 0.
+  Result<> require_eps() const;
+
   /// True for layers without KV heads.
   bool is_recurrent(int64_t il) const { return n_heads_kv_[to_size(il)] == 0; }
 

@@ -99,6 +99,12 @@ void check_qwen(Qwen kind) {
   });
 }
 
+TEST(DeltaRules, WantAnEpsThatDividesQAndK) {
+  TinyModel m = tiny_qwen(Qwen::dense35);
+  m.key("attention.layer_norm_rms_epsilon", 0.0f);
+  EXPECT_ERROR(load_engine(m.write("eps.gguf")), "key 'qwen35.attention.layer_norm_rms_epsilon': 0, want more");
+}
+
 TEST(RecurrentModels, Qwen3NextIsDeltaNetsAndGatedAttention) {
   check_qwen(Qwen::next);
   check_qwen(Qwen::next_in_one);

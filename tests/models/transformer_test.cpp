@@ -55,6 +55,11 @@ TEST_F(TransformerLayers, SmolLm3HasNoPositionsInEveryFourth) {
         {std::vector<int64_t>(8, 0), {0, 0, 0, -1, 0, 0, 0, -1}});
 }
 
+// The cache holds a window as long as a chunk.
+TEST_F(TransformerLayers, Llama4HasChunksInThreeOfFour) {
+  check("llama4-moe", [](FloatModel&) {}, {{8192, 8192, 8192, 0}, {0, 0, 0, -1}});
+}
+
 TEST_F(TransformerLayers, Gemma2HasAWindowInEveryOther) {
   check("gemma2-dense", [](FloatModel& m) { m.repeat_layer_0("gemma2", 4); }, {{16, 0, 16, 0}, {0, 0, 0, 0}});
 }

@@ -49,6 +49,11 @@ TEST(PluginGraph, ParametersHaveTheNamesOfTheInterface) {
                                                                                {"latent_v", 3},
                                                                                {"int16", 0}}));
   EXPECT_EQ(params_of(TopKParams{4}), (Params{{"k", 4}}));
+  EXPECT_EQ(params_of(TopKParams{4, 2}), (Params{{"k", 4}, {"divisor", 2}}));
+  EXPECT_EQ(params_of(Rwkv7Params{}), Params{});
+  EXPECT_EQ(params_of(Rwkv7Params{StateRead::before}), (Params{{"before", 1}}));
+  EXPECT_EQ(params_of(XieluParams{0.5f, 2, 0.25f, -1}),
+            (Params{{"square", 0.5}, {"exponential", 2}, {"linear", 0.25}, {"bound", -1}}));
   EXPECT_EQ(params_of(ExpertWeightsParams{true, 2}), (Params{{"normalize", 1}, {"scale", 2}}));
   EXPECT_EQ(params_of(TopGroupsParams{8, 4}), (Params{{"n_groups", 8}, {"n_used", 4}}));
   EXPECT_EQ(params_of(TemperatureParams{0.5f, 64}), (Params{{"beta", 0.5}, {"length", 64}}));

@@ -17,7 +17,7 @@ using cpu::Kernels;
 using testing::binary;
 using testing::unary;
 
-constexpr float kNumbers[] = {0.5f, 2.0f};  // of operations with parameters
+constexpr float kNumbers[] = {0.5f, 2.0f, 0.75f, -1e-6f};  // of operations with parameters
 
 const RowKernels& elementwise_kernels() {
   static const RowKernels kernels = {
@@ -136,6 +136,31 @@ TEST(Clamp, KeepsWhatIsWithinAndNaN) {
     unary(*k, Elementwise::clamp, x, 8, out, {-1.0f, 1.0f});
     EXPECT_EQ(std::vector<float>(out, out + 7), (std::vector<float>{-1, -1, -1, 0.5f, 1, 1, 1}));
     EXPECT_TRUE(std::isnan(out[7])) << k->isa;
+  }
+}
+
+TEST(Xielu, MatchesDoublePrecision) {
+  constexpr double kSquare = 0.8125, kExponential = 1.375, kLinear = 0.5, kBound = -0x1p-20;
+  for (const Kernels* k : usable_kernels()) {
+    for (float x = -40.0f; x < 40; x += 0.00973f) {
+      float out;
+      unary(*k, Elementwise::xielu, &x, 1, &out, {kSquare, kExponential, kLinear, kBound});
+      const double v = x;
+      const double want =
+          v > 0 ? kSquare * v * v + kLinear * v : kExponential * (std::expm1(std::min(v, kBound)) - v) + kLinear * v;
+      // Below 0 the terms are up to three times as large as the sum.
+      EXPECT_NEAR(out, want, 8 * kUlp * std::abs(want) + 4 * kUlp * std::abs(v)) << k->isa << " at " << x;
+    }
+    // Near 0 the linear term remains, plus what the bound leaves of the exponential one.
+    const float ends[] = {-kInf, -1e30f, -1e-20f, -0.0f, 1e-20f, kInf};
+    float out[6];
+    unary(*k, Elementwise::xielu, ends, 6, out, {kSquare, kExponential, kLinear, kBound});
+    EXPECT_EQ(out[0], kInf) << k->isa;
+    EXPECT_EQ(out[1], 0.875f * 1e30f) << k->isa;
+    EXPECT_NEAR(out[2], kExponential * kBound, 1e-12) << k->isa;
+    EXPECT_NEAR(out[3], kExponential * kBound, 1e-12) << k->isa;
+    EXPECT_NEAR(out[4], 0.5e-20, 1e-26) << k->isa;
+    EXPECT_EQ(out[5], kInf) << k->isa;
   }
 }
 

@@ -14,11 +14,11 @@ namespace {
 
 using namespace testing;
 
-std::vector<int32_t> top_k(const std::vector<float>& scores, int64_t k, int n_threads = 1) {
-  GraphRunner runner("", n_threads);
+std::vector<int32_t> top_k(const std::vector<float>& scores, int64_t k, int64_t divisor = 1) {
+  GraphRunner runner("", 1);
   GraphBuilder b;
   const auto n = static_cast<int64_t>(scores.size());
-  b.output(b.top_k(b.input("x", DType::f32, {n, 1}), k), "y");
+  b.output(b.top_k(b.input("x", DType::f32, {n, 1}), k, divisor), "y");
   return values_of<int32_t>(runner.run(std::move(b).finish().value(), {{"x", bytes_of(scores)}}).value().at("y"));
 }
 
@@ -34,6 +34,11 @@ TEST(TopK, OfEqualsTheLowerIdIsFirst) {
   EXPECT_EQ(top_k({1, 1, 1, 1}, 2), (Ids{0, 1}));
   EXPECT_EQ(top_k({0, 2, 1, 2, 1}, 3), (Ids{1, 3, 2}));
   EXPECT_EQ(top_k({0.0f, -0.0f, 0.0f}, 3), (Ids{0, 1, 2}));
+}
+
+TEST(TopK, DividesIds) {
+  EXPECT_EQ(top_k({0.1f, 0.5f, 0.3f, 0.9f, -1.0f, 0.8f}, 6, 2), (Ids{1, 2, 0, 1, 0, 2}));
+  EXPECT_EQ(top_k({0.1f, 0.5f, 0.3f, 0.9f, -1.0f}, 2, 100), (Ids{0, 0}));
 }
 
 TEST(TopK, NaNIsLowerThanAnyNumber) {

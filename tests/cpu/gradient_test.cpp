@@ -182,6 +182,16 @@ void add_rowwise(std::vector<OpCase>& all) {
         return x;
       }));
   all.push_back(rows(
+      Op::xielu, "", {},
+      [](auto& b, auto& v) {
+        return b.xielu(v[0], {0.8f, 1.4f, 0.5f, -1e-6f});
+      },
+      [](Doubles x, auto&) {
+        for (double& v : x)
+          v = 0.5 * v + (v > 0 ? double{0.8f} * v * v : double{1.4f} * (std::expm1(std::min(v, -1e-6)) - v));
+        return x;
+      }));
+  all.push_back(rows(
       Op::soft_max, "", {}, [](auto& b, auto& v) { return b.soft_max(v[0]); },
       [](auto& x, auto&) { return soft_max_row(x); }));
   all.push_back(rows(

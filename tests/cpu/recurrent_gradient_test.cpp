@@ -219,42 +219,46 @@ TEST(RecurrentGradients, OfDeltaNetsWithLargeHeads) {
 
 // --- rwkv7
 
-GradientCase rwkv7_case(int64_t dim, int64_t heads, int32_t t) {
+GradientCase rwkv7_case(int64_t dim, int64_t heads, int32_t t, StateRead read = StateRead::after) {
   const Shape shape{dim, heads, t};
-  return {
-      .leaves = {{.shape = shape},
-                 {.shape = shape, .low = 0.5f, .high = 1.0f},
-                 {.shape = shape},
-                 {.shape = shape},
-                 {.shape = shape, .low = -0.3f, .high = 0.3f},
-                 {.shape = shape, .low = -0.3f, .high = 0.3f},
-                 state_leaf(dim * dim * heads),
-                 runs_leaf(t)},
-      .build = [](GraphBuilder& b, const Values& v) { return b.rwkv7(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]); },
-      .reference =
-          [=](const Leaves& l) {
-            Doubles y(static_cast<size_t>(dim * heads * t));
-            for_tokens(t, l[6], [&](int64_t token, Doubles& s) {
-              for (int64_t h = 0; h < heads; ++h) {
-                const size_t head = index(token * heads + h, dim, 0);
-                const double *r = &l[0][head], *decay = &l[1][head], *k = &l[2][head], *v = &l[3][head],
-                             *a = &l[4][head], *b = &l[5][head];
-                for (int64_t i = 0; i < dim; ++i) {
-                  double* state = &s[index(h * dim + i, dim, 0)];
-                  double removed = 0, sum = 0;
-                  for (int64_t j = 0; j < dim; ++j) removed += state[j] * a[j];
-                  for (int64_t j = 0; j < dim; ++j)
-                    sum += (state[j] = state[j] * decay[j] + v[i] * k[j] + removed * b[j]) * r[j];
-                  y[head + static_cast<size_t>(i)] = sum;
-                }
-              }
-            });
-            return y;
-          },
-      .gradient_ops = {Op::rwkv7_grad}};
+  return {.leaves = {{.shape = shape},
+                     {.shape = shape, .low = 0.5f, .high = 1.0f},
+                     {.shape = shape},
+                     {.shape = shape},
+                     {.shape = shape, .low = -0.3f, .high = 0.3f},
+                     {.shape = shape, .low = -0.3f, .high = 0.3f},
+                     state_leaf(dim * dim * heads),
+                     runs_leaf(t)},
+          .build = [=](GraphBuilder& b,
+                       const Values& v) { return b.rwkv7(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], {read}); },
+          .reference =
+              [=](const Leaves& l) {
+                Doubles y(static_cast<size_t>(dim * heads * t));
+                for_tokens(t, l[6], [&](int64_t token, Doubles& s) {
+                  for (int64_t h = 0; h < heads; ++h) {
+                    const size_t head = index(token * heads + h, dim, 0);
+                    const double *r = &l[0][head], *decay = &l[1][head], *k = &l[2][head], *v = &l[3][head],
+                                 *a = &l[4][head], *b = &l[5][head];
+                    for (int64_t i = 0; i < dim; ++i) {
+                      double* state = &s[index(h * dim + i, dim, 0)];
+                      double removed = 0, sum = 0;
+                      for (int64_t j = 0; j < dim; ++j) removed += state[j] * a[j];
+                      for (int64_t j = 0; j < dim; ++j) {
+                        const double before = state[j];
+                        state[j] = before * decay[j] + v[i] * k[j] + removed * b[j];
+                        sum += (read == StateRead::before ? before : state[j]) * r[j];
+                      }
+                      y[head + static_cast<size_t>(i)] = sum;
+                    }
+                  }
+                });
+                return y;
+              },
+          .gradient_ops = {Op::rwkv7_grad}};
 }
 
 TEST(RecurrentGradients, OfRwkv7) { check_gradients(rwkv7_case(6, 3, 13)); }
+TEST(RecurrentGradients, OfRwkv7WithTheStateBefore) { check_gradients(rwkv7_case(6, 3, 13, StateRead::before)); }
 TEST(RecurrentGradients, OfRwkv7WithLargeHeads) { check_gradients(rwkv7_case(34, 1, 5)); }
 
 // Operands that are columns of one product, and columns of those columns.

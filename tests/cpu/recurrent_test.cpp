@@ -405,14 +405,14 @@ TEST(DeltaNet, IsTheChunkedFormToo) {
 
 // --- rwkv7
 
-void check_rwkv7(int64_t dim, int64_t n_heads) {
+void check_rwkv7(int64_t dim, int64_t n_heads, StateRead read = StateRead::after) {
   const std::vector<int64_t> heads{dim, n_heads};
   Layer layer{.rows = {{"r", heads}, {"w", heads}, {"k", heads}, {"v", heads}, {"a", heads}, {"b", heads}},
               .weights = {},
               .n_state = dim * dim * n_heads,
               .n_out = dim * n_heads};
-  layer.op = [](GraphBuilder& b, NamedValues& v) {
-    return b.rwkv7(v["r"], v["w"], v["k"], v["v"], v["a"], v["b"], v["state"], v["segments"]);
+  layer.op = [read](GraphBuilder& b, NamedValues& v) {
+    return b.rwkv7(v["r"], v["w"], v["k"], v["v"], v["a"], v["b"], v["state"], v["segments"], {read});
   };
   NamedFloats values = random_inputs(layer);
   for (float& v : values["w"]) v = 0.5f + 0.5f * std::abs(v);
@@ -431,8 +431,9 @@ void check_rwkv7(int64_t dim, int64_t n_heads) {
           double removed = 0, y = 0;
           for (int64_t j = 0; j < dim; ++j) removed += row[j] * get("a", j);
           for (int64_t j = 0; j < dim; ++j) {
-            row[j] = row[j] * get("w", j) + get("v", i) * get("k", j) + removed * get("b", j);
-            y += row[j] * get("r", j);
+            const double before = row[j];
+            row[j] = before * get("w", j) + get("v", i) * get("k", j) + removed * get("b", j);
+            y += (read == StateRead::before ? before : row[j]) * get("r", j);
           }
           e.y.push_back(y);
         }
@@ -446,6 +447,11 @@ TEST(Rwkv7, IsItsRecurrence) {
   check_rwkv7(64, 2);
   check_rwkv7(128, 1);  // a head divided into several tasks
   check_rwkv7(10, 3);
+}
+
+TEST(Rwkv7, OutputsMayReadTheStateBeforeTheToken) {
+  check_rwkv7(64, 2, StateRead::before);
+  check_rwkv7(10, 3, StateRead::before);
 }
 
 // --- invalid segments

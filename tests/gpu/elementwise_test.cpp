@@ -21,6 +21,10 @@ const std::vector<UnaryCase> kElementwise = {
     {"sqrt", [](GraphBuilder& b, Value x) { return b.sqrt(x); }},  // of negative values: NaN on both
     {"softplus", [](GraphBuilder& b, Value x) { return b.softplus(x); }},
     {"exp", [](GraphBuilder& b, Value x) { return b.exp(x); }},
+    {"xielu",
+     [](GraphBuilder& b, Value x) {
+       return b.xielu(x, {0.8f, 1.4f, 0.5f, -1e-6f});
+     }},
 };
 
 TEST_F(GpuElementwise, UnaryOpsAreTheCpus) { expect_unary_as_on_cpu(kElementwise); }

@@ -33,10 +33,12 @@ TEST_F(GpuExperts, TheBestAreTheCpus) {
                              [&](GraphBuilder& b, const auto&) {
                                const Value x = b.input("x", DType::f32, {kExperts, kTokens});
                                b.output(b.top_k(x, k), "ids");
+                               b.output(b.top_k(x, k, 4), "divided");
                                b.output(b.top_groups(x, {.n_groups = 4, .n_used = 2}), "groups");
                              },
                          .inputs = {{"x", bytes_of(scores)}}};
     expect_same_ids(test, "ids");
+    expect_same_ids(test, "divided");
     expect_same_ids(test, "groups");
   }
 }

@@ -85,6 +85,12 @@ const Layer kLayers[] = {
      [](GraphBuilder& b, auto& v, Value s, Value r) {
        return b.rwkv7(v["r"], v["decay"], v["k"], v["v"], v["a"], v["b"], s, r);
      }},
+    {"rwkv7 with the state before",
+     6 * 6 * 2,
+     {{"r", {6, 2, kRunTokens}}, {"decay", {6, 2, kRunTokens}}, {"k", {6, 2, kRunTokens}}, {"v", {6, 2, kRunTokens}}},
+     [](GraphBuilder& b, auto& v, Value s, Value r) {
+       return b.rwkv7(v["r"], v["decay"], v["k"], v["v"], v["k"], v["v"], s, r, {StateRead::before});
+     }},
 };
 
 TestGraph graph_of(const Layer& layer, const std::vector<int32_t>& fields) {

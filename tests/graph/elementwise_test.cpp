@@ -53,6 +53,15 @@ TEST(UnaryRules, OfSingleArchitectures) {
   expect_refused([](auto& b) { return b.clamp(f32(b, {8}), kNaN, 0.5f); }, "clamp to nan");
 }
 
+TEST(UnaryRules, XieluWantsFiniteFactorsAndABoundOfAtMostZero) {
+  expect_shape([](auto& b) { return b.xielu(f32(b, {8, 3}), {1, 2, 3, 0}); }, {8, 3});
+  for (const XieluParams& p : {XieluParams{kNaN, 1, 1, 0}, XieluParams{1, kInf, 1, 0}, XieluParams{1, 1, -kInf, 0}})
+    expect_refused([&](auto& b) { return b.xielu(f32(b, {8}), p); }, "want finite values");
+  expect_refused([](auto& b) { return b.xielu(f32(b, {8}), {1, 1, 1, 1e-6f}); }, "bound 1e-06, want at most 0");
+  expect_refused([](auto& b) { return b.xielu(f32(b, {8}), {1, 1, 1, kNaN}); }, "bound nan");
+  expect_refused([](auto& b) { return b.xielu(f16(b, {8}), {}); }, "x is f16");
+}
+
 TEST(UnaryRules, SoftplusAndExpKeepTheShape) {
   expect_shape([](auto& b) { return b.softplus(f32(b, {4, 3, 2})); }, {4, 3, 2});
   expect_shape([](auto& b) { return b.exp(f32(b, {4, 0})); }, {4, 0});

@@ -13,6 +13,8 @@ Value weights(GraphBuilder& b, const Shape& shape) { return b.input("w", DType::
 TEST(TopKRule, GivesIdsPerRow) {
   expect_shape([](auto& b) { return b.top_k(f32(b, {8, 3}), 2); }, {2, 3}, DType::i32);
   expect_shape([](auto& b) { return b.top_k(f32(b, {8, 0}), 8); }, {8, 0}, DType::i32);
+  expect_shape([](auto& b) { return b.top_k(f32(b, {8, 3}), 8, 3); }, {8, 3}, DType::i32);
+  expect_refused([](auto& b) { return b.top_k(f32(b, {8, 3}), 2, 0); }, "divisor 0, want 1 to 65536");
   expect_refused([](auto& b) { return b.top_k(f32(b, {8, 3}), 9); }, "k 9, want 1 to 8");
   expect_refused([](auto& b) { return b.top_k(f32(b, {8, 3}), 0); }, "k 0, want 1 to 8");
   expect_refused([](auto& b) { return b.top_k(f32(b, {8, 3}), -1); }, "k -1");

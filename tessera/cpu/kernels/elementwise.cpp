@@ -58,6 +58,14 @@ inline F32x16 softplus(F32x16 x) {
   return add(max(F32x16::zero(), x), rest);  // rest propagates a NaN in x
 }
 
+/// e^x - 1 for x <= 0: (2^n - 1) + 2^n (r + p r^2), which has no cancellation near 0. Below -30 it is -1.
+inline F32x16 expm1_nonpositive(F32x16 x) {
+  const F32x16 one = F32x16::broadcast(1.0f), bounded = max(F32x16::broadcast(-30.0f), x);
+  const auto [n, r, p] = exp_terms(bounded);
+  const F32x16 power = exp_finish(bounded, one, n);
+  return fma(power, fma(p, mul(r, r), r), sub(power, one));
+}
+
 /// s and 1 - s for s = sigmoid(z), both without subtraction. z is bounded at -87, where s is negligible, because e^-z
 /// would overflow below.
 struct SigmoidParts {
@@ -127,6 +135,18 @@ void softplus_row(const ElementwiseTask& t) {
 
 void exp_row(const ElementwiseTask& t) {
   for_each(t, [](F32x16 x) { return exp(x); });
+}
+
+// The negative side is exponential (e^x - 1) + (linear - exponential) x, which does not subtract infinities.
+void xielu_row(const ElementwiseTask& t) {
+  const F32x16 square = F32x16::broadcast(t.params[0]), exponential = F32x16::broadcast(t.params[1]);
+  const F32x16 linear = F32x16::broadcast(t.params[2]), bound = F32x16::broadcast(t.params[3]);
+  const F32x16 slope = sub(linear, exponential);
+  for_each(t, [=](F32x16 x) {
+    const auto is_negative = static_cast<uint16_t>(at_least(F32x16::zero(), x));
+    const F32x16 negative = fma(exponential, expm1_nonpositive(min(bound, x)), mul(slope, x));
+    return select_mask(is_negative, negative, mul(x, fma(square, x, linear)));
+  });
 }
 
 void swiglu_row(const ElementwiseTask& t) {

@@ -116,6 +116,7 @@ void delta_net(const DeltaTask& task) {
 
 void rwkv7(const Rwkv7Task& task) {
   const int64_t n = task.head_dim;
+  const bool reads_before = task.reads_before;
   for (int64_t i = 0; i < task.n_tokens; ++i) {
     const int64_t t = task.tokens[i];
     const float* state = i == 0 ? task.before : task.after;
@@ -133,11 +134,12 @@ void rwkv7(const Rwkv7Task& task) {
           striped_sum(n, [=](int64_t e, int count) { return mul(old(e, count), load_up_to(a + e, count)); });
       const F32x16 removal = F32x16::broadcast(removed), value = F32x16::broadcast(v[j]);
       out[j] = striped_sum(n, [=](int64_t e, int count) {
-        F32x16 now = mul(old(e, count), load_up_to(decay + e, count));
+        const F32x16 before = old(e, count);
+        F32x16 now = mul(before, load_up_to(decay + e, count));
         now = fma(value, load_up_to(k + e, count), now);
         now = fma(removal, load_up_to(b + e, count), now);
         store_up_to(now, to + e, count);
-        return mul(now, load_up_to(r + e, count));
+        return mul(reads_before ? before : now, load_up_to(r + e, count));
       });
     }
   }

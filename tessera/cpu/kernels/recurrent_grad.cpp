@@ -293,6 +293,7 @@ void delta_net_grad(const DeltaGradTask& task) {
 
 void rwkv7_grad(const Rwkv7GradTask& task) {
   const int64_t n = task.head_dim;
+  const bool reads_before = task.reads_before;
   const Scratch s(task.scratch, task.n_tokens, n, task.n_values);
   const auto forward = [&](int64_t i, int64_t at, const float* from, float* to) {
     const int64_t t = task.tokens[i];
@@ -331,9 +332,10 @@ void rwkv7_grad(const Rwkv7GradTask& task) {
         for (int64_t row = 0; row < n_rows; ++row) {
           const int64_t j = first + row, place = j * n + e;
           const F32x16 d_out = F32x16::broadcast(dy[j]);
-          const F32x16 d = fma(d_out, r_e, load_up_to(gradient + place, count));
-          d_r_e = fma(d_out, load_up_to(to + place, count), d_r_e);
-          d_decay_e = fma(d, load_up_to(from + place, count), d_decay_e);
+          const F32x16 before = load_up_to(from + place, count), later = load_up_to(gradient + place, count);
+          const F32x16 d = reads_before ? later : fma(d_out, r_e, later);
+          d_r_e = fma(d_out, reads_before ? before : load_up_to(to + place, count), d_r_e);
+          d_decay_e = fma(d, before, d_decay_e);
           d_k_e = fma(F32x16::broadcast(v[j]), d, d_k_e);
           d_b_e = fma(F32x16::broadcast(removed[j]), d, d_b_e);
           sums_k[row] = fma(d, k_e, sums_k[row]);
@@ -352,12 +354,15 @@ void rwkv7_grad(const Rwkv7GradTask& task) {
       }
       for_vectors(n, [&](int64_t e, int count) {
         const F32x16 decay_e = load_up_to(decay + e, count), a_e = load_up_to(a + e, count);
+        const F32x16 r_e = load_up_to(r + e, count);
         F32x16 d_a_e = load_up_to(d_a + e, count);
         for (int64_t row = 0; row < n_rows; ++row) {
           const int64_t place = (first + row) * n + e;
           const F32x16 removal = F32x16::broadcast(d_removed[row]);
           d_a_e = fma(removal, load_up_to(from + place, count), d_a_e);
-          store_up_to(fma(removal, a_e, mul(load_up_to(gradient + place, count), decay_e)), gradient + place, count);
+          F32x16 d = fma(removal, a_e, mul(load_up_to(gradient + place, count), decay_e));
+          if (reads_before) d = fma(F32x16::broadcast(dy[first + row]), r_e, d);
+          store_up_to(d, gradient + place, count);
         }
         store_up_to(d_a_e, d_a + e, count);
       });

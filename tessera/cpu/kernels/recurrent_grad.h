@@ -81,6 +81,7 @@ struct Rwkv7GradTask {
   const int32_t* tokens;
   int64_t n_tokens;
   int64_t head_dim, n_values;
+  bool reads_before;                   // the output reads the state before the token's own update
   const float *r, *decay, *k, *a, *b;  // [head_dim] per token
   int64_t r_stride, decay_stride, k_stride, a_stride, b_stride;
   const float *v, *dy;  // [n_values] per token

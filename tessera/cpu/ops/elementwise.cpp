@@ -13,7 +13,7 @@ namespace tessera::cpu {
 
 namespace {
 
-constexpr size_t kMaxNumbers = 2;  // parameters of one operation
+constexpr size_t kMaxNumbers = 4;  // parameters of one operation
 
 std::array<float, kMaxNumbers> numbers_of(const OpParams& params) {
   std::array<float, kMaxNumbers> numbers{};

@@ -19,9 +19,14 @@ namespace {
 bool is_higher(float a, float b) { return !std::isnan(a) && (std::isnan(b) || a > b); }
 
 void run_top_k(const Step& step, Worker& worker) {
+  const int64_t k = step.out.shape()[0];
+  const auto divisor = static_cast<int32_t>(std::get<TopKParams>(step.node->params).divisor);
   const Range share = worker.share(step.out.shape()[1]);
-  for (int64_t t = share.begin; t < share.end; ++t)
-    top_k_of_row(step.in[0].row(t), step.in[0].shape()[0], step.out.shape()[0], step.out.row<int32_t>(t));
+  for (int64_t t = share.begin; t < share.end; ++t) {
+    auto* ids = step.out.row<int32_t>(t);
+    top_k_of_row(step.in[0].row(t), step.in[0].shape()[0], k, ids);
+    for (int64_t i = 0; i < k && divisor != 1; ++i) ids[i] /= divisor;
+  }
 }
 
 // Returns the sum of the two highest scores of a group, or the score if there is only one.

@@ -146,6 +146,7 @@ void run_rwkv7(const Step& step, Worker& worker) {
   const Operand &r = step.in[0], &decay = step.in[1], &k = step.in[2], &v = step.in[3], &a = step.in[4],
                 &b = step.in[5];
   const int64_t dim = r.shape()[0];
+  const bool reads_before = std::get<Rwkv7Params>(step.node->params).read == StateRead::before;
   const Segments segments(step, step.in[6], step.in[7], r.shape()[2]);
   for_values(worker, segments, r.shape()[1], dim, dim,
              [&](const Segment& segment, int64_t head, int64_t begin, int64_t end) {
@@ -154,6 +155,7 @@ void run_rwkv7(const Step& step, Worker& worker) {
                                                 .n_tokens = static_cast<int64_t>(segment.tokens.size()),
                                                 .head_dim = dim,
                                                 .n_values = end - begin,
+                                                .reads_before = reads_before,
                                                 .r = r.row(head),
                                                 .decay = decay.row(head),
                                                 .k = k.row(head),

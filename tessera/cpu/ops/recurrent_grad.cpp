@@ -296,6 +296,7 @@ void run_rwkv7_grad(const Step& step, Worker& worker) {
                 &b = step.in[5], &dy = step.in[8];
   const int64_t dim = r.shape()[0], n_heads = r.shape()[1], n_tokens = r.shape()[2];
   const int64_t n_values = values_per_piece(dim, dim);
+  const bool reads_before = std::get<Rwkv7Params>(step.node->params).read == StateRead::before;
   const Segments segments(step, step.in[6], step.in[7], n_tokens);
   std::array<float*, 6> d;
   Parts parts(step.out);
@@ -312,6 +313,7 @@ void run_rwkv7_grad(const Step& step, Worker& worker) {
                                             .n_tokens = static_cast<int64_t>(segment->tokens.size()),
                                             .head_dim = dim,
                                             .n_values = std::min(n_values, dim - begin),
+                                            .reads_before = reads_before,
                                             .r = r.row(head),
                                             .decay = decay.row(head),
                                             .k = k.row(head),

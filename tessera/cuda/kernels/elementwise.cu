@@ -1,5 +1,5 @@
 // Elementwise operations with one or two operands. A block computes a piece of a row.
-//   u[0]: elements of a piece; u[1], u[2]: two parameters as bits
+//   u[0]: elements of a piece; u[1] to u[4]: parameters as bits
 #include "tessera/cuda/kernels/math.cuh"
 
 namespace tessera::cuda {
@@ -12,9 +12,9 @@ enum : uint32_t {
 #include "tessera/graph/ops.def"
 };
 
-/// p, q: the parameters of the operation.
+/// p: the parameters of the operation.
 template <uint32_t kOp>
-__device__ inline float result_of(float a, float b, float p, float q) {
+__device__ inline float result_of(float a, float b, const float (&p)[4]) {
   switch (kOp) {
     case kElementwise_add:
       return a + b;
@@ -23,7 +23,7 @@ __device__ inline float result_of(float a, float b, float p, float q) {
     case kElementwise_div:
       return a / b;
     case kElementwise_scale:
-      return a * p;
+      return a * p[0];
     case kElementwise_silu:
       return silu_of(a);
     case kElementwise_sigmoid:
@@ -35,9 +35,9 @@ __device__ inline float result_of(float a, float b, float p, float q) {
       return positive * positive;
     }
     case kElementwise_soft_cap:
-      return p * tanh_of(a / p);
+      return p[0] * tanh_of(a / p[0]);
     case kElementwise_clamp:
-      return a < p ? p : a > q ? q : a;
+      return a < p[0] ? p[0] : a > p[1] ? p[1] : a;
     case kElementwise_sqrt:
       return sqrtf(a);
     case kElementwise_swiglu:
@@ -52,6 +52,9 @@ __device__ inline float result_of(float a, float b, float p, float q) {
       return softplus_of(a);
     case kElementwise_exp:
       return expf(a);
+    case kElementwise_xielu:
+      if (!(a <= 0.0f)) return a * fmaf(p[0], a, p[2]);
+      return fmaf(p[1], expm1_of(a < p[3] ? a : p[3]), (p[2] - p[1]) * a);
     default:
       return 0.0f;
   }
@@ -62,7 +65,7 @@ struct Piece {
   uint64_t a, b, y;
   uint32_t n;
   bool is_repeated;  // b is one element
-  float p, q;
+  float params[4];
 };
 constexpr uint32_t kPieces = 2;
 
@@ -89,13 +92,12 @@ __device__ inline void compute(const Piece& piece) {
       if (i >= n_wide) continue;
       Float4 v;
 #pragma unroll
-      for (uint32_t j = 0; j < 4; ++j)
-        v.v[j] = result_of<kOp>(va[k].v[j], kIsBinary ? vb[k].v[j] : 0.0f, piece.p, piece.q);
+      for (uint32_t j = 0; j < 4; ++j) v.v[j] = result_of<kOp>(va[k].v[j], kIsBinary ? vb[k].v[j] : 0.0f, piece.params);
       *at<Float4>(piece.y + 4 * uint64_t{i}) = v;
     }
   }
   for (uint32_t i = n_wide + lane(); i < piece.n; i += n_lanes())
-    y[i] = result_of<kOp>(a[i], kIsBinary ? b[piece.is_repeated ? 0 : i] : 0.0f, piece.p, piece.q);
+    y[i] = result_of<kOp>(a[i], kIsBinary ? b[piece.is_repeated ? 0 : i] : 0.0f, piece.params);
 }
 
 }  // namespace
@@ -115,8 +117,7 @@ TESSERA_KERNEL(elementwise, 128) {
                        row_at(step.y, index) + offset,
                        min_of(n - begin, step.u[0]),
                        is_repeated,
-                       float_of(step.u[1]),
-                       float_of(step.u[2])};
+                       {float_of(step.u[1]), float_of(step.u[2]), float_of(step.u[3]), float_of(step.u[4])}};
   allow_next();
   wait_for_previous();
   if (group >= step.n_groups) return;

@@ -1,5 +1,5 @@
 // The operations of a mixture of experts except products (graph/ops/experts.h defines the layout of routes). Variants:
-//   0 top_k           one warp per token. u[0]: k
+//   0 top_k           one warp per token. u[0]: k; u[1]: divisor of ids
 //   1 top_groups      one warp per token. u[0]: groups; u[1]: groups to keep
 //   2 expert_weights  one warp per token. u[0]: 1 to normalize; u[1]: the scale as bits
 //   3 expert_routes   one block of as many threads as there are pairs, if it can. u[0]: experts
@@ -47,7 +47,7 @@ __device__ inline void top_k(const Params& step, uint32_t token) {
       const Ranked other = {shuffle_xor(best.score, mask), shuffle_xor(best.id, mask)};
       if (is_before(other, best)) best = other;
     }
-    if (lane() % kWarp == 0) ids[place] = static_cast<int32_t>(best.id);
+    if (lane() % kWarp == 0) ids[place] = static_cast<int32_t>(best.id / step.u[1]);
     previous = best;
   }
 }

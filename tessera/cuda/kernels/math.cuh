@@ -32,6 +32,12 @@ __device__ inline float tanh_of(float x) {
   return x < 0.0f ? -v : v;
 }
 
+/// e^x - 1 for x <= 0, without cancellation near 0.
+__device__ inline float expm1_of(float x) {
+  const float t = tanh_of(0.5f * (x < -30.0f ? -30.0f : x));
+  return 2.0f * t / (1.0f - t);
+}
+
 /// ln(1 + u), 0 <= u <= 1: 2 artanh(z) with z = u / (2 + u) <= 1/3.
 __device__ inline float log1p_of_unit(float u) {
   const float z = u / (2.0f + u), square = z * z;

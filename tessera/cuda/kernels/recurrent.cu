@@ -166,9 +166,10 @@ __device__ inline void rwkv7(const Params& step, const Segment& segment, uint32_
     for (uint32_t e = 0; e < n; ++e) removed = fmaf(found(segment, i, item * n + e), a[e], removed);
     float sum = 0;
     for (uint32_t e = 0; e < n; ++e) {
-      const float now = fmaf(removed, b[e], fmaf(v, k[e], found(segment, i, item * n + e) * decay[e]));
+      const float before = found(segment, i, item * n + e);
+      const float now = fmaf(removed, b[e], fmaf(v, k[e], before * decay[e]));
       segment.after[item * n + e] = now;
-      sum = fmaf(now, r[e], sum);
+      sum = fmaf(step.u[4] != 0 ? before : now, r[e], sum);
     }
     floats(row_of(step.y, head, t, 0))[j] = sum;
   }

@@ -20,6 +20,7 @@ Result<> by_token(const StepContext& context, Step& step) {
 Result<> prepare_top_k(const StepContext& context, Step& step) {
   choose(step, ExpertOp::top_k);
   step.params.u[0] = count(context.shape()[0]);
+  step.params.u[1] = count(std::get<TopKParams>(context.node.params).divisor);
   return by_token(context, step);
 }
 

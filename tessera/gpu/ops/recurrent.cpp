@@ -40,6 +40,8 @@ Result<> prepare(const StepContext& context, Step& step) {
     const auto& params = std::get<DeltaNetParams>(context.node.params);
     step.params.u[4] = params.key_heads == KeyHeads::tiled ? 1 : 0;
     step.params.u[5] = bits(params.scale);
+  } else if constexpr (kOp == RecurrentOp::rwkv7) {
+    step.params.u[4] = std::get<Rwkv7Params>(context.node.params).read == StateRead::before ? 1 : 0;
   }
   return set_groups(step, per_segment * n_segments);
 }

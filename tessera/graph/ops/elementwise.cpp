@@ -22,6 +22,7 @@ Value ElementwiseOps::clamp(Value x, float min, float max) {
 Value ElementwiseOps::sqrt(Value x) { return add_op(*this, Op::sqrt, {x}); }
 Value ElementwiseOps::softplus(Value x) { return add_op(*this, Op::softplus, {x}); }
 Value ElementwiseOps::exp(Value x) { return add_op(*this, Op::exp, {x}); }
+Value ElementwiseOps::xielu(Value x, const XieluParams& params) { return add_op(*this, Op::xielu, {x}, params); }
 Value ElementwiseOps::swiglu(Value gate, Value up) { return add_op(*this, Op::swiglu, {gate, up}); }
 Value ElementwiseOps::geglu(Value gate, Value up) { return add_op(*this, Op::geglu, {gate, up}); }
 Value ElementwiseOps::swiglu_oai(Value gate, Value up) { return add_op(*this, Op::swiglu_oai, {gate, up}); }
@@ -82,6 +83,14 @@ Result<TensorSpec> infer_clamp(Operands x, const ClampParams& p) {
   return infer_unary(x);
 }
 
+Result<TensorSpec> infer_xielu(Operands x, const XieluParams& p) {
+  if (!std::isfinite(p.square) || !std::isfinite(p.exponential) || !std::isfinite(p.linear))
+    return fail(ErrorCode::invalid_argument, "xielu with factors {}, {}, {}: want finite values", p.square,
+                p.exponential, p.linear);
+  if (!(p.bound <= 0.0f)) return fail(ErrorCode::invalid_argument, "xielu with bound {}, want at most 0", p.bound);
+  return infer_unary(x);
+}
+
 void gradient_add(Gradient& g) {
   g.give(0, g.dy());
   if (g.wants(1)) g.give_sum(1, g.dy());
@@ -126,6 +135,15 @@ void gradient_soft_cap(Gradient& g) {
 void gradient_clamp(Gradient& g) {
   const auto& params = g.params<ClampParams>();
   g.give(0, g.b.clamp_grad(g.in(0), g.dy(), params.min, params.max));
+}
+
+// linear + 2 square x for x > 0, linear + exponential (e^x - 1) else. The bound is too close to 0 to matter.
+void gradient_xielu(Gradient& g) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  const auto& p = g.params<XieluParams>();
+  const Value positive = g.b.clamp(g.in(0), 0.0f, kLargest), negative = g.b.clamp(g.in(0), -kLargest, 0.0f);
+  const Value slope = g.b.add(g.b.scale(positive, 2.0f * p.square), g.b.scale(g.b.exp(negative), p.exponential));
+  g.give(0, g.b.add(g.b.mul(slope, g.dy()), g.b.scale(g.dy(), p.linear - p.exponential)));
 }
 
 void gradient_swiglu(Gradient& g) {
@@ -189,6 +207,7 @@ const OpDef op_defs::clamp = unary<infer_clamp>(gradient_clamp);
 const OpDef op_defs::sqrt = unary<infer_unary>(gradient_sqrt);
 const OpDef op_defs::softplus = unary<infer_unary>(gradient_softplus);
 const OpDef op_defs::exp = unary<infer_unary>(gradient_exp);
+const OpDef op_defs::xielu = unary<infer_xielu>(gradient_xielu);
 const OpDef op_defs::swiglu = binary<infer_gated>(gradient_swiglu, operands(0, 1));
 const OpDef op_defs::geglu = binary<infer_gated>(gradient_geglu, operands(0, 1));
 const OpDef op_defs::swiglu_oai = binary<infer_gated>(gradient_swiglu_oai, operands(0, 1));

@@ -25,6 +25,19 @@ struct ClampParams {
   }
 };
 
+struct XieluParams {
+  float square = 0.0f;       // factor of x^2 for x > 0
+  float exponential = 0.0f;  // factor of e^x - 1 - x for x <= 0
+  float linear = 0.0f;       // factor of x
+  float bound = 0.0f;        // of x in e^x, from above; at most 0
+  void list(ParamList& params) const {
+    params.number("square", square);
+    params.number("exponential", exponential);
+    params.number("linear", linear);
+    params.number("bound", bound);
+  }
+};
+
 /// The part of GraphBuilder that adds element-wise operations.
 class ElementwiseOps {
  public:
@@ -51,6 +64,8 @@ class ElementwiseOps {
   Value softplus(Value x);
   /// e^x
   Value exp(Value x);
+  /// linear x + square x^2 for x > 0, linear x + exponential (e^min(x, bound) - 1 - x) else (Huang and Schlag 2024)
+  Value xielu(Value x, const XieluParams& params);
   /// silu(gate) * up, gelu(gate) * up (Shazeer 2020)
   Value swiglu(Value gate, Value up);
   Value geglu(Value gate, Value up);

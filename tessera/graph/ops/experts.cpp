@@ -8,7 +8,9 @@
 
 namespace tessera {
 
-Value ExpertOps::top_k(Value scores, int64_t k) { return add_op(*this, Op::top_k, {scores}, TopKParams{k}); }
+Value ExpertOps::top_k(Value scores, int64_t k, int64_t divisor) {
+  return add_op(*this, Op::top_k, {scores}, TopKParams{k, divisor});
+}
 
 Value ExpertOps::top_groups(Value scores, const TopGroupsParams& params) {
   return add_op(*this, Op::top_groups, {scores}, params);
@@ -116,6 +118,8 @@ Result<TensorSpec> infer_top_k(Operands x, const TopKParams& p) {
   const Shape& scores = x[0]->shape();
   if (!is_matrix(scores)) return fail(ErrorCode::invalid_argument, "scores have more than two dimensions");
   if (p.k < 1 || p.k > scores[0]) return fail(ErrorCode::invalid_argument, "k {}, want 1 to {}", p.k, scores[0]);
+  if (p.divisor < 1 || p.divisor > kMaxExperts)
+    return fail(ErrorCode::invalid_argument, "divisor {}, want 1 to {}", p.divisor, kMaxExperts);
   return contiguous(DType::i32, {p.k, scores[1]});
 }
 

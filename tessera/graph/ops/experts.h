@@ -20,7 +20,12 @@ struct Node;
 
 struct TopKParams {
   int64_t k = 0;
-  void list(ParamList& params) const { params.integer("k", k); }
+  int64_t divisor = 1;  // ids are divided by it, rounding down: experts that share something have the same number
+  void list(ParamList& params) const {
+    params.integer("k", k);
+    // Plugins that do not know it get it only where it has an effect.
+    if (divisor != 1) params.integer("divisor", divisor);
+  }
 };
 
 inline constexpr int64_t kMaxExpertGroups = 512;
@@ -90,8 +95,8 @@ class ExpertRoutes {
 class ExpertOps {
  public:
   /// The ids of the k largest elements of each row of scores [n, t], largest first: i32 [k, t]. Among equals the lower
-  /// id comes first. NaN counts as lower than any number.
-  Value top_k(Value scores, int64_t k);
+  /// id comes first. NaN counts as lower than any number. The ids are divided by `divisor`, rounding down.
+  Value top_k(Value scores, int64_t k, int64_t divisor = 1);
   /// Scores [n, t] in which all but params.n_used groups are set to -inf. The groups with the highest sum of their two
   /// best scores are kept (DeepSeek-V3 2024). Among equals the lower group is kept.
   Value top_groups(Value scores, const TopGroupsParams& params);

@@ -27,8 +27,9 @@ Value RecurrentOps::delta_net(Value q, Value k, Value v, Value decay, Value beta
   return add_op(*this, Op::delta_net, {q, k, v, decay, beta, state, segments}, params);
 }
 
-Value RecurrentOps::rwkv7(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value segments) {
-  return add_op(*this, Op::rwkv7, {r, decay, k, v, a, b, state, segments});
+Value RecurrentOps::rwkv7(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value segments,
+                          const Rwkv7Params& params) {
+  return add_op(*this, Op::rwkv7, {r, decay, k, v, a, b, state, segments}, params);
 }
 
 Value RecurrentOps::causal_conv_grad(Value x, Value weight, Value state, Value segments, Value dy) {
@@ -50,8 +51,8 @@ Value RecurrentOps::delta_net_grad(Value q, Value k, Value v, Value decay, Value
 }
 
 Value RecurrentOps::rwkv7_grad(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value segments,
-                               Value dy) {
-  return add_op(*this, Op::rwkv7_grad, {r, decay, k, v, a, b, state, segments, dy});
+                               Value dy, const Rwkv7Params& params) {
+  return add_op(*this, Op::rwkv7_grad, {r, decay, k, v, a, b, state, segments, dy}, params);
 }
 
 namespace {
@@ -141,7 +142,7 @@ Result<TensorSpec> infer_delta_net(Operands x, const DeltaNetParams& p) {
   return contiguous(DType::f32, v);
 }
 
-Result<TensorSpec> infer_rwkv7(Operands x) {
+Result<TensorSpec> infer_rwkv7(Operands x, const Rwkv7Params&) {
   TESSERA_TRY(require_f32_rows(*x[0], "r"));
   const Shape& r = x[0]->shape();
   if (r[3] != 1) return fail(ErrorCode::invalid_argument, "r has more than three dimensions");
@@ -203,7 +204,9 @@ void gradient_delta_net(Gradient& g) {
 }
 
 void gradient_rwkv7(Gradient& g) {
-  give_parts(g, g.b.rwkv7_grad(g.in(0), g.in(1), g.in(2), g.in(3), g.in(4), g.in(5), g.in(6), g.in(7), g.dy()), 6);
+  const auto& params = g.params<Rwkv7Params>();
+  give_parts(g, g.b.rwkv7_grad(g.in(0), g.in(1), g.in(2), g.in(3), g.in(4), g.in(5), g.in(6), g.in(7), g.dy(), params),
+             6);
 }
 
 // A recurrent step reads one slot of the state and writes one, at the least; the actual number depends on the segments.

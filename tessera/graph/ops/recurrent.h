@@ -48,6 +48,17 @@ struct DeltaNetParams {
   }
 };
 
+/// The state that a token's output reads: the one after the token's own key and value, or the one before (RWKV-6).
+enum class StateRead : uint8_t { after, before };
+
+struct Rwkv7Params {
+  StateRead read = StateRead::after;
+  void list(ParamList& params) const {
+    // Plugins that know only RWKV-7 get no parameters for it.
+    if (read == StateRead::before) params.integer("before", 1);
+  }
+};
+
 /// The part of GraphBuilder that adds recurrent layers.
 class RecurrentOps {
  public:
@@ -68,9 +79,10 @@ class RecurrentOps {
   Value delta_net(Value q, Value k, Value v, Value decay, Value beta, Value state, Value segments,
                   const DeltaNetParams& params);
   /// RWKV-7 (Peng et al. 2025), per head: S[j, i] = S[j, i] * decay[j] + v[i] * k[j] + s[i] * b[j], where s[i] = sum
-  /// over j of S[j, i] * a[j] with the previous S; y[i] = sum over j of S[j, i] * r[j]. All [head_dim, n_heads,
-  /// n_tokens].
-  Value rwkv7(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value segments);
+  /// over j of S[j, i] * a[j] with the previous S; y[i] = sum over j of S[j, i] * r[j], with the new S or, with
+  /// StateRead::before, the previous one. All [head_dim, n_heads, n_tokens].
+  Value rwkv7(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value segments,
+              const Rwkv7Params& params = {});
   /// The gradients of these operations, for the same operands. The result is a flat vector of the gradients of the
   /// first operands, each contiguous in its operand's shape. The operands are x, weight; x, dt, a, b, c, d; q, k, v,
   /// decay, beta; r, decay, k, v, a, b. token_shift_grad returns the gradient of x in its shape.
@@ -80,7 +92,8 @@ class RecurrentOps {
                             Value dy);
   Value delta_net_grad(Value q, Value k, Value v, Value decay, Value beta, Value state, Value segments, Value dy,
                        const DeltaNetParams& params);
-  Value rwkv7_grad(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value segments, Value dy);
+  Value rwkv7_grad(Value r, Value decay, Value k, Value v, Value a, Value b, Value state, Value segments, Value dy,
+                   const Rwkv7Params& params = {});
 };
 
 }  // namespace tessera

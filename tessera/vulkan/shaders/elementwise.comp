@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // Elementwise operations with one or two operands. A workgroup computes a piece of a row.
-//   u[0]: elements of a piece; u[1], u[2]: two parameters as bits
+//   u[0]: elements of a piece; u[1] to u[4]: parameters as bits
 #include "step.glsl"
 #include "math.glsl"
 #include "ops.glsl"  // generated from graph/ops.def by cmake/shaders.cmake
@@ -46,6 +46,11 @@ float result_of(float a, float b) {
       return softplus_of(a);
     case kElementwise_exp:
       return exp(a);
+    case kElementwise_xielu: {
+      const float linear = uintBitsToFloat(step.u[3]), bound = uintBitsToFloat(step.u[4]);
+      if (isnan(a) || a > 0.0) return a * fma(p, a, linear);
+      return fma(q, expm1_of(min(a, bound)), (linear - q) * a);
+    }
     default:
       return 0.0;
   }

@@ -1,7 +1,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 // The operations of a mixture of experts except products (graph/ops/experts.h defines the layout of routes). Variants:
-//   0 top_k           one invocation per token. u[0]: k
+//   0 top_k           one invocation per token. u[0]: k; u[1]: divisor of ids
 //   1 top_groups      one invocation per token. u[0]: groups; u[1]: groups to keep
 //   2 expert_weights  one invocation per token. u[0]: 1 to normalize; u[1]: the scale as bits
 //   3 expert_routes   one invocation: a counting sort. u[0]: experts
@@ -32,6 +32,7 @@ void top_k(uint token) {
       ids.at[place] = ids.at[place - 1u];
     ids.at[place] = int(id);
   }
+  for (uint i = 0; i < k && step.u[1] != 1u; ++i) ids.at[i] /= int(step.u[1]);
 }
 
 /// Returns the sum of the two highest scores, or the score if there is only one.

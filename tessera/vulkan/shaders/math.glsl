@@ -22,6 +22,12 @@ float tanh_of(float x) {
   return x < 0.0 ? -v : v;
 }
 
+/// e^x - 1 for x <= 0, without cancellation near 0.
+float expm1_of(float x) {
+  const float t = tanh_of(0.5 * max(x, -30.0));
+  return 2.0 * t / (1.0 - t);
+}
+
 /// ln(1 + u), 0 <= u <= 1: 2 artanh(z) with z = u / (2 + u) <= 1/3.
 float log1p_of_unit(float u) {
   const float z = u / (2.0 + u), square = z * z;

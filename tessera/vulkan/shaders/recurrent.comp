@@ -4,6 +4,7 @@
 // channel, or a value of a head with its row of the state, for all tokens of a segment. Invocations share no data.
 //   u[0]: workgroups per segment; u[1]: segments; u[2]: tokens; u[3]: invocations per segment
 //   delta_net: u[4]: 1 if key heads are tiled; u[5]: the scale as bits
+//   rwkv7: u[4]: 1 if outputs read the state before the token's own update
 #include "step.glsl"
 
 // Variants: RecurrentOp in ops/recurrent.cpp.
@@ -146,9 +147,10 @@ void rwkv7(Segment segment, uint item) {
     for (uint e = 0; e < n; ++e) removed = fma(found(segment, i, item * n + e), a.at[e], removed);
     float sum = 0.0;
     for (uint e = 0; e < n; ++e) {
-      const float now = fma(removed, b.at[e], fma(v, k.at[e], found(segment, i, item * n + e) * decay.at[e]));
+      const float before = found(segment, i, item * n + e);
+      const float now = fma(removed, b.at[e], fma(v, k.at[e], before * decay.at[e]));
       segment.after.at[item * n + e] = now;
-      sum = fma(now, r.at[e], sum);
+      sum = fma(step.u[4] != 0u ? before : now, r.at[e], sum);
     }
     Floats(row_of(step.y, head, t, 0u)).at[j] = sum;
   }

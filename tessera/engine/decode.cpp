@@ -184,7 +184,7 @@ Result<> Session::run_step(const PreparedStep& step, int64_t n_outputs, const Ca
 }
 
 Result<std::vector<float>> Session::rank(std::span<const float> embedding, const CancelToken* cancel) {
-  if (!options_.embeddings || model_->info().n_scores == 0)
+  if (!options_.embeddings || !model_->info().has_pooled_head())
     return fail(ErrorCode::unsupported, "{}: no rank head", engine_->files().name());
   return graphs_->rank(embedding, cancel);
 }

@@ -183,7 +183,8 @@ Result<std::vector<float>> TextPooler::finish(Session& session, const CancelToke
     values.resize(to_size(session.engine().model().info().n_embd));
     mean_.write(values);
   }
-  if (pooling_ == nn::Pooling::rank) {
+  const bool is_projected = session.engine().model().info().projects_pooled && pooling_ != nn::Pooling::none;
+  if (pooling_ == nn::Pooling::rank || is_projected) {
     TESSERA_ASSIGN(values, session.rank(values, cancel));
   }
   if (!std::ranges::all_of(values, [](float v) { return std::isfinite(v); }))

@@ -29,15 +29,21 @@ Result<const Model*> part_of_model(const Engine& engine, SessionPart part) {
 }
 
 Result<SessionOptions> checked_options(const Engine& engine, SessionOptions options) {
-  if (options.n_ctx == 0) options.n_ctx = engine.model().info().n_ctx_train;
+  const ModelInfo& model = engine.model().info();
+  if (options.n_ctx == 0) options.n_ctx = model.n_ctx_exact > 0 ? model.n_ctx_exact : model.n_ctx_train;
+  if (model.n_ctx_exact > 0 && options.n_ctx > model.n_ctx_exact)
+    return fail(ErrorCode::unsupported,
+                "{}: a context of {} tokens, want at most {}: beyond, this model attends to a choice of the tokens, "
+                "which is not supported",
+                engine.files().name(), options.n_ctx, model.n_ctx_exact);
   if (options.n_ubatch < 1 || options.n_ubatch > kMaxUbatch)
     return fail(ErrorCode::invalid_argument, "micro-batch of {} tokens, want 1 to {}", options.n_ubatch, kMaxUbatch);
   options.n_ubatch = std::min(options.n_ubatch, std::max<int64_t>(options.n_ctx, 1));
   if (options.n_outputs < 1 || options.n_outputs > kMaxContext)
     return fail(ErrorCode::invalid_argument, "{} outputs, want 1 to {}", options.n_outputs, kMaxContext);
-  if (!options.embeddings && !engine.model().info().has_logits)
+  if (!options.embeddings && !model.has_logits)
     return fail(ErrorCode::unsupported, "{}: an encoder ({}), which gives embeddings but no logits",
-                engine.files().name(), engine.model().info().architecture);
+                engine.files().name(), model.architecture);
   return options;
 }
 

@@ -66,8 +66,8 @@ class Session {
   /// SessionPart::model_with_hidden.
   void follow_hidden(HiddenFollower follower) { hidden_follower_ = std::move(follower); }
 
-  /// Scores [n_scores] of the model's rank head for a pooled embedding [n_embd]. Errors: unsupported (there is no rank
-  /// head, or the session computes logits); cancelled.
+  /// Scores [n_scores] of the model's rank head for a pooled embedding [n_embd], or the embedding projected by the
+  /// model's layers for pooled ones. Errors: unsupported (there is neither, or the session computes logits); cancelled.
   Result<std::vector<float>> rank(std::span<const float> embedding, const CancelToken* cancel = nullptr);
 
   /// Whether the model has an encoder beside its decoder. Each sequence then needs a prompt, to which its tokens

@@ -139,7 +139,7 @@ Result<std::vector<Graph>> StepGraphs::largest_graphs() const {
       if (mask != 0 && shape.n_outputs > 0) TESSERA_TRY(adapters_.require_terms(graph));
       graphs.push_back(std::move(graph));
     }
-  if (options_.embeddings && model_.info().n_scores > 0) {
+  if (options_.embeddings && model_.info().has_pooled_head()) {
     Ranker ranker;
     TESSERA_ASSIGN(Graph graph, build_ranker(ranker));
     graphs.push_back(std::move(graph));
@@ -220,7 +220,8 @@ Result<std::vector<float>> StepGraphs::rank(std::span<const float> embedding, co
   }
   TESSERA_TRY(set_input(*ranker_.graph, ranker_.x, embedding));
   TESSERA_TRY(executor_->run(*ranker_.graph, {.cancel = cancel}));
-  std::vector<float> scores(to_size(model_.info().n_scores));
+  const ModelInfo& model = model_.info();
+  std::vector<float> scores(to_size(model.projects_pooled ? model.n_embd : model.n_scores));
   const Tensor& tensor = ranker_.graph->tensor(ranker_.scores.id());
   TESSERA_TRY(tensor.buffer->get(tensor, 0, std::as_writable_bytes(std::span(scores))));
   return scores;

@@ -64,7 +64,8 @@ class StepGraphs {
   Result<> set_inputs(const PreparedStep& step, std::span<const BatchToken> tokens, const Reservation& reservation,
                       size_t pipeline_slot = 0);
 
-  /// The scores of the model's rank head for an embedding [n_embd]. Errors: those of running the graph.
+  /// The scores of the model's rank head for an embedding [n_embd], or the embedding projected. Errors: those of
+  /// running the graph.
   Result<std::vector<float>> rank(std::span<const float> embedding, const CancelToken* cancel);
 
  private:

@@ -22,10 +22,11 @@ constexpr std::array kArchitectures = {
 #undef TESSERA_MODEL
 };
 constexpr const char* kUnknownArchitecture = "(unknown)";
-constexpr std::array<std::string_view, 3> kRecurrentArchitectures = {"mamba", "mamba2", "rwkv7"};
-constexpr std::array<std::string_view, 11> kHybridArchitectures = {
+constexpr std::array<std::string_view, 6> kRecurrentArchitectures = {"mamba",      "mamba2", "rwkv6",
+                                                                     "rwkv6qwen2", "rwkv7",  "arwkv7"};
+constexpr std::array<std::string_view, 12> kHybridArchitectures = {
     "lfm2",       "lfm2moe",        "jamba",     "granitehybrid", "falcon-h1", "kimi-linear",
-    "nemotron_h", "nemotron_h_moe", "qwen3next", "qwen35",        "qwen35moe"};
+    "nemotron_h", "nemotron_h_moe", "qwen3next", "qwen35",        "qwen35moe", "plamo2"};
 
 // A text of a grammar, by code points.
 struct GrownText {

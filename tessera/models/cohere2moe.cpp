@@ -1,5 +1,5 @@
 // cohere2moe: like cohere2 with experts after the dense layers, and RMS norms or layer norms. The outputs of routed
-// experts and of the shared expert are averaged. Layers with a window and dense layers have rope.
+// experts and of the shared expert are averaged. Layers with a window, dense layers and prediction heads have rope.
 #include "tessera/models/transformer.h"
 
 namespace tessera {
@@ -13,7 +13,7 @@ class Cohere2Moe final : public Transformer {
  protected:
   TransformerLayer list_layer(int64_t il) override {
     TransformerLayer l = Transformer::list_layer(il);
-    if (il < mixture_.n_dense) l.attention.rope = 0;
+    if (il < mixture_.n_dense || il >= n_layers_) l.attention.rope = 0;
     return l;
   }
 
@@ -50,7 +50,8 @@ Result<std::unique_ptr<Model>> create_cohere2moe(const ModelFiles& files, const 
                                                      .gating = nn::Gating::sigmoid,
                                                      .gating_key = KeyUse::optional,
                                                      .normalize_key = KeyUse::optional,
-                                                     .scale_key = KeyUse::optional}});
+                                                     .scale_key = KeyUse::optional},
+                                         .heads = PredictionHeads::after_norm});
 }
 
 }  // namespace tessera

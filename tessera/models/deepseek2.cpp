@@ -1,6 +1,10 @@
 // deepseek2: DeepSeek V2, V3, R1 and other models with latent attention. mistral4: Mistral models of the same form. The
 // first layers are dense. The others have experts, chosen within groups, and a shared expert. The two differ in the
 // magnitude of YaRN.
+//
+// deepseek32 (DeepSeek V3.2) and glm-dsa (GLM 5): mistral4's form, with an indexer that chooses the keys of each query.
+// While a text has no more tokens than it chooses, it chooses all. Longer texts are refused, and its weights are not
+// read.
 #include <cmath>
 
 #include "tessera/models/latent_model.h"
@@ -37,7 +41,7 @@ class DeepSeek2 : public LatentModel {
   }
 };
 
-class Mistral4 final : public DeepSeek2 {
+class Mistral4 : public DeepSeek2 {
  public:
   using DeepSeek2::DeepSeek2;
 
@@ -51,7 +55,31 @@ class Mistral4 final : public DeepSeek2 {
   }
 };
 
-constexpr TransformerTraits traits_of(std::string_view name, bool has_heads) {
+class DeepSeek32 final : public Mistral4 {
+ public:
+  using Mistral4::Mistral4;
+
+ protected:
+  Result<> read_keys() override {
+    TESSERA_TRY(Mistral4::read_keys());
+    return read_index(1);
+  }
+};
+
+class GlmDsa final : public Mistral4 {
+ public:
+  using Mistral4::Mistral4;
+
+ protected:
+  Result<> read_keys() override {
+    TESSERA_TRY(Mistral4::read_keys());
+    return read_index(1);
+  }
+  // The multiplier of YaRN's logarithm is not used.
+  float magnitude_of_scores(float /*log_multiplier*/) override { return Mistral4::magnitude_of_scores(0.0f); }
+};
+
+constexpr TransformerTraits traits_of(std::string_view name, PredictionHeads heads) {
   return {.architecture = name,
           .optional = {.output_scale = false},
           .mixture = {.layers = ExpertLayers::after_dense,
@@ -59,17 +87,31 @@ constexpr TransformerTraits traits_of(std::string_view name, bool has_heads) {
                       .gating_key = KeyUse::optional,
                       .normalize_key = KeyUse::optional,
                       .scale_key = KeyUse::optional},
-          .has_heads = has_heads};
+          .heads = heads};
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_deepseek2(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<DeepSeek2>(files, rope, traits_of("deepseek2", true));
+  return create_transformer<DeepSeek2>(files, rope, traits_of("deepseek2", PredictionHeads::after_norm));
+}
+
+Result<std::unique_ptr<Model>> create_deepseek32(const ModelFiles& files, const RopeOverrides& rope) {
+  TransformerTraits traits = traits_of("deepseek32", PredictionHeads::after_norm);
+  traits.ffn_scales = FfnScales::all;
+  traits.mixture.gating_key = KeyUse::required;
+  return create_transformer<DeepSeek32>(files, rope, traits);
+}
+
+Result<std::unique_ptr<Model>> create_glm_dsa(const ModelFiles& files, const RopeOverrides& rope) {
+  TransformerTraits traits = traits_of("glm-dsa", PredictionHeads::after_norm);
+  traits.ffn_scales = FfnScales::all;
+  traits.mixture.gating = nn::Gating::sigmoid;
+  return create_transformer<GlmDsa>(files, rope, traits);
 }
 
 Result<std::unique_ptr<Model>> create_mistral4(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<Mistral4>(files, rope, traits_of("mistral4", false));
+  return create_transformer<Mistral4>(files, rope, traits_of("mistral4", PredictionHeads::none));
 }
 
 }  // namespace tessera

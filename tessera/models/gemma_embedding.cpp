@@ -1,7 +1,5 @@
 // gemma-embedding: EmbeddingGemma. The layers of gemma3 without causal masks, with symmetric windows and no output
-// layer.
-#include <fmt/format.h>
-
+// layer. Pooled embeddings may pass through two linear layers.
 #include "tessera/models/transformer.h"
 
 namespace tessera {
@@ -13,13 +11,22 @@ class GemmaEmbedding final : public Transformer {
   using Transformer::Transformer;
 
  protected:
-  // Some files have two dense layers for pooled embeddings. Without them the embeddings would be others.
-  void list_more() override {
-    if (weights_.has("dense_2.weight"))
-      weights_.fail_with(
-          Error(ErrorCode::unsupported,
-                fmt::format("{}: dense layers after pooling (dense_2) are not supported", files_.name())));
+  Result<> read_keys() override {
+    TESSERA_ASSIGN(n_dense_, hp_.integer_or("dense_2_feat_out", info_.n_embd, 1, kMaxWidth));
+    return {};
   }
+
+  // Two linear layers of pooled embeddings, which some files have.
+  void list_more() override {
+    info_.projects_pooled = weights_.has("dense_2.weight") || weights_.has("dense_3.weight");
+    if (!info_.projects_pooled) return;
+    rank_.activation = nn::RankHead::Activation::none;
+    rank_.dense = linear("dense_2", info_.n_embd, n_dense_);
+    rank_.output = linear("dense_3", n_dense_, info_.n_embd);
+  }
+
+ private:
+  int64_t n_dense_ = 0;  // columns between them
 };
 
 }  // namespace

@@ -1,8 +1,6 @@
 // kimi-linear: Kimi Linear (Kimi Team 2025). Layers without KV heads are Kimi Delta Attention, a delta rule with a
 // decay per channel of the key. The others are latent attention without rope. Dense layers come first. The other layers
 // have experts and a shared expert. All layers have the heads of the first.
-#include <cmath>
-
 #include "tessera/models/latent_model.h"
 
 namespace tessera {
@@ -18,7 +16,6 @@ class KimiLinear final : public LatentModel {
     TESSERA_TRY(require_eps());
     TESSERA_TRY(read_latent_keys());
     info_.ropes.clear();
-    score_scale_ = 1.0f / std::sqrt(static_cast<float>(head_k_dim_));
     TESSERA_ASSIGN(conv_width_, hp_.integer("ssm.conv_kernel", 2, kMaxConvWidth));
     TESSERA_ASSIGN(kda_dim_, hp_.integer("kda.head_dim", 1, kMaxHeadDim));
     if (n_heads_[0] == 0)

@@ -1,5 +1,7 @@
 #include "tessera/models/latent_model.h"
 
+#include <cmath>
+
 namespace tessera {
 
 namespace {
@@ -43,6 +45,7 @@ Result<> LatentModel::read_latent_keys() {
   if (head_k_dim_ <= n_rot_)
     return fail(ErrorCode::mismatch, "{}: rope.dimension_count {}: want less than the key length, {}", files_.name(),
                 n_rot_, head_k_dim_);
+  score_scale_ = 1.0f / std::sqrt(static_cast<float>(head_k_dim_));
   return {};
 }
 

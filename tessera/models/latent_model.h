@@ -27,8 +27,8 @@ class LatentModel : public RecurrentModel {
   using RecurrentModel::RecurrentModel;
 
  protected:
-  /// attention.kv_lora_rank, q_lora_rank, key_length_mla and value_length_mla. Errors: rope.dimension_count is not less
-  /// than the key length.
+  /// attention.kv_lora_rank, q_lora_rank, key_length_mla and value_length_mla. Scores are scaled by 1 / sqrt(key
+  /// length). Errors: rope.dimension_count is not less than the key length.
   Result<> read_latent_keys();
 
   /// Norm, latent attention of head_count heads, norm, and the feed-forward block or experts of the traits.
@@ -44,7 +44,7 @@ class LatentModel : public RecurrentModel {
   int64_t n_rot_ = 0, n_latent_ = 0, n_latent_q_ = 0;
   int64_t head_k_dim_ = 0, head_v_dim_ = 0;  // per head, without absorption
   bool is_absorbed_ = false;
-  float score_scale_ = 1.0f;
+  float score_scale_ = 0.0f;
   std::vector<Latent> latents_;
 };
 

@@ -43,7 +43,8 @@ Result<std::unique_ptr<Model>> create_mimo2(const ModelFiles& files, const RopeO
        .output = OutputWeights::own,
        .optional = {.qkv_bias = false, .qkv_scale = false},
        .window = {.pattern = KeyUse::required, .is_required = true, .rope_base = 10000.0f, .is_stretched = false},
-       .mixture = {.layers = ExpertLayers::with_router, .gating = nn::Gating::sigmoid}});
+       .mixture = {.layers = ExpertLayers::with_router, .gating = nn::Gating::sigmoid},
+       .heads = PredictionHeads::before_norm});
 }
 
 }  // namespace tessera

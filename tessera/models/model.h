@@ -28,12 +28,16 @@ struct ModelInfo {
   std::vector<int64_t> kv_blocks, recurrent_blocks;  // by layer of either cache: the block of the model that writes it
   int32_t start_token = 0;                           // first token of the text of a decoder with an encoder
   std::vector<int> kv_ropes;  // by layer of the cache: index of the rope of its K, or nn::kNoRope
+  int64_t n_ctx_exact = 0;    // > 0: longer texts would need a choice of keys, which is not supported
   bool is_causal = true;      // false: tokens attend to their whole sequence, which must be in one micro-batch
   bool has_logits = true;     // false: the model computes only embeddings
   std::optional<nn::Pooling> pooling{};         // of embeddings, if the file defines it
   nn::Pooling rank_pooling = nn::Pooling::cls;  // of the input of the rank head
   int64_t n_scores = 0;                         // number of outputs of the rank head; 0: no rank head
+  bool projects_pooled = false;  // pooled embeddings pass through layers of their own, which are in place of the head
 
+  /// True if Model::build_rank() has a result.
+  bool has_pooled_head() const { return n_scores > 0 || projects_pooled; }
   /// True if an encoder reads the prompt and a decoder generates. Embeddings are then the encoder's.
   bool has_encoder() const { return !encoder_layers.empty(); }
   /// True if the embedding of a token depends only on the token and those before it.
@@ -76,7 +80,8 @@ class Model {
   /// Only if info().has_encoder(). Runs the encoder on prompts that are complete in the micro-batch, and stores its K
   /// and V for the decoder in `cache`, a cache of encoder_layers. in.outputs are all tokens.
   virtual void build_encoder(GraphBuilder& /*b*/, const nn::BatchInputs& /*in*/, const KvCache& /*cache*/) const {}
-  /// Returns the scores [n_scores, n] of pooled embeddings x [n_embd, n]. Only if info().n_scores > 0.
+  /// Returns the scores [n_scores, n] of pooled embeddings x [n_embd, n]. Only if info().n_scores > 0. With
+  /// info().projects_pooled, returns the projected embeddings [n_embd, n].
   virtual Value build_rank(GraphBuilder& b, Value x) const = 0;
 
   /// Whether the file has a prediction head that is supported.

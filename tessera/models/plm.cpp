@@ -1,6 +1,4 @@
 // plm: latent attention whose cache stores keys and values of each head. Squared ReLU without a gate.
-#include <cmath>
-
 #include "tessera/models/latent_model.h"
 
 namespace tessera {
@@ -12,11 +10,7 @@ class Plm final : public LatentModel {
   using LatentModel::LatentModel;
 
  protected:
-  Result<> read_keys() override {
-    TESSERA_TRY(read_latent_keys());
-    score_scale_ = 1.0f / std::sqrt(static_cast<float>(head_k_dim_));
-    return {};
-  }
+  Result<> read_keys() override { return read_latent_keys(); }
 };
 
 }  // namespace

@@ -160,7 +160,7 @@ Result<std::unique_ptr<Model>> create_qwen3next_kind(const ModelFiles& files, co
       {.architecture = name,
        .pairs = RopePairs::halves,
        .mixture = {.layers = ExpertLayers::if_counted, .shared = SharedWidth::own_or_dense, .has_shared_gate = true},
-       .has_heads = true});
+       .heads = PredictionHeads::after_norm});
 }
 
 }  // namespace

@@ -7,6 +7,9 @@
 
 namespace tessera {
 
+/// Bound of the inner width of a product with two small matrices.
+inline constexpr int64_t kMaxLowRank = 4096;
+
 /// {arch}.ssm.*
 struct SsmKeys {
   int64_t conv_width = 0;

@@ -1,6 +1,8 @@
 // rwkv7: RWKV 7 (Peng et al. 2025). Layer norms. A layer is time mixing, x += out(mix(norm(x))), then channel mixing, x
 // += value(relu(key(shifted norm(x)))^2). There is no attention and no rope. v of each later layer is interpolated with
 // v of the first layer.
+//
+// arwkv7: Qwen 2 with the time mixing of RWKV 7 in place of attention. RMS norms, and the feed-forward block of Qwen 2.
 #include "tessera/base/index.h"
 #include "tessera/models/recurrent_model.h"
 
@@ -8,9 +10,7 @@ namespace tessera {
 
 namespace {
 
-constexpr int64_t kMaxRank = 4096;
-
-class Rwkv7 final : public RecurrentModel {
+class Rwkv7 : public RecurrentModel {
  public:
   using RecurrentModel::RecurrentModel;
 
@@ -20,10 +20,10 @@ class Rwkv7 final : public RecurrentModel {
     if (info_.n_embd % head_dim_ != 0)
       return fail(ErrorCode::mismatch, "{}: embedding_length {} and wkv.head_size {}: want a multiple", files_.name(),
                   info_.n_embd, head_dim_);
-    TESSERA_ASSIGN(rank_w_, hp_.integer("attention.decay_lora_rank", 1, kMaxRank));
-    TESSERA_ASSIGN(rank_a_, hp_.integer("attention.iclr_lora_rank", 1, kMaxRank));
-    TESSERA_ASSIGN(rank_v_, hp_.integer("attention.value_residual_mix_lora_rank", 1, kMaxRank));
-    TESSERA_ASSIGN(rank_g_, hp_.integer_or("attention.gate_lora_rank", 0, 0, kMaxRank));
+    TESSERA_ASSIGN(rank_w_, hp_.integer("attention.decay_lora_rank", 1, kMaxLowRank));
+    TESSERA_ASSIGN(rank_a_, hp_.integer("attention.iclr_lora_rank", 1, kMaxLowRank));
+    TESSERA_ASSIGN(rank_v_, hp_.integer("attention.value_residual_mix_lora_rank", 1, kMaxLowRank));
+    TESSERA_ASSIGN(rank_g_, hp_.integer_or("attention.gate_lora_rank", 0, 0, kMaxLowRank));
     return {};
   }
 
@@ -31,7 +31,7 @@ class Rwkv7 final : public RecurrentModel {
 
   TransformerLayer list_layer(int64_t il) override {
     const int64_t n = info_.n_embd;
-    const int64_t states = add_state_layer({n, n, n * head_dim_});
+    const int64_t states = add_state_layer({n, n * head_dim_, n});
     time_mixes_.push_back(time_mix(il, states));
     channel_mixes_.push_back({.lerp = weights_.need(block(il, "channel_mix_lerp_k.weight"), {n}, Op::mul),
                               .key = linear(block(il, "channel_mix_key"), n, n_ff(il)),
@@ -41,17 +41,19 @@ class Rwkv7 final : public RecurrentModel {
   }
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
-    const auto i = to_size(s.layer);
-    const nn::Rwkv7TimeMix& time = time_mixes_[i];
-    const nn::Rwkv7ChannelMix& channel = channel_mixes_[i];
-    const Value y = nn::rwkv7_time_mix(s.b, s.norm(x, l.attn_norm), time, s.in, s.shared);
-    x = s.b.add(x, nn::linear(s.b, y, time.out));
+    x = mix_time(s, x, l);
+    const nn::Rwkv7ChannelMix& channel = channel_mixes_[to_size(s.layer)];
     // Channel mixing stores the last token's x, so only its result may be reduced to the output tokens.
     const Value h = nn::rwkv7_channel_mix(s.b, s.norm(x, l.ffn_norm), channel, s.in);
     return s.residual(x, nn::linear(s.b, s.wanted(h), channel.value));
   }
 
- private:
+  Value mix_time(LayerBuilder& s, Value x, const TransformerLayer& l) const {
+    const nn::Rwkv7TimeMix& time = time_mixes_[to_size(s.layer)];
+    const Value y = nn::rwkv7_time_mix(s.b, s.norm(x, l.attn_norm), time, s.in, s.shared);
+    return s.b.add(x, nn::linear(s.b, y, time.out));
+  }
+
   const Tensor* vector(int64_t il, std::string_view name, Op use) {
     return weights_.need(block(il, name) + ".weight", {info_.n_embd}, use);
   }
@@ -77,20 +79,44 @@ class Rwkv7 final : public RecurrentModel {
         .k_k = vector(il, "time_mix_k_k", Op::mul),
         .k_a = vector(il, "time_mix_k_a", Op::mul),
         .r_k = vector(il, "time_mix_r_k", Op::mul),
-        .norm_weight = vector(il, "time_mix_ln", Op::mul),
-        .norm_bias = weights_.need(block(il, "time_mix_ln.bias"), {n}, Op::add),
         .out = linear(block(il, "time_mix_output"), n, n),
         .head_dim = head_dim_,
         .n_heads = n / head_dim_,
         .state_layer = states};
+    if (needs_head_norm_ || weights_.has(block(il, "time_mix_ln.weight"))) {
+      m.norm_weight = vector(il, "time_mix_ln", Op::mul);
+      m.norm_bias = weights_.need(block(il, "time_mix_ln.bias"), {n}, Op::add);
+    }
     if (il > 0) m.v_mix = low_rank(il, "v", rank_v_, true);  // files store the first layer's, which is not used
     if (rank_g_ > 0) m.g = low_rank(il, "g", rank_g_, false);
     return m;
   }
 
   int64_t head_dim_ = 0, rank_w_ = 0, rank_a_ = 0, rank_v_ = 0, rank_g_ = 0;
+  bool needs_head_norm_ = true;
   std::vector<nn::Rwkv7TimeMix> time_mixes_;
   std::vector<nn::Rwkv7ChannelMix> channel_mixes_;
+};
+
+class Arwkv7 final : public Rwkv7 {
+ public:
+  using Rwkv7::Rwkv7;
+
+ protected:
+  void list_more() override { needs_head_norm_ = false; }
+
+  TransformerLayer list_layer(int64_t il) override {
+    const int64_t n = info_.n_embd;
+    time_mixes_.push_back(time_mix(il, add_state_layer({n, n * head_dim_})));
+    TransformerLayer l{.attn_norm = norm(il, "attn_norm"), .ffn_norm = norm(il, "ffn_norm")};
+    add_ffn(l, il);
+    return l;
+  }
+
+  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
+    x = s.wanted(mix_time(s, x, l));
+    return s.residual(x, s.ffn(s.norm(x, l.ffn_norm), l));
+  }
 };
 
 }  // namespace
@@ -102,6 +128,11 @@ Result<std::unique_ptr<Model>> create_rwkv7(const ModelFiles& files, const RopeO
                                     .rope = RopePart::none,
                                     .output = OutputWeights::own,
                                     .min_heads_kv = 0});
+}
+
+Result<std::unique_ptr<Model>> create_arwkv7(const ModelFiles& files, const RopeOverrides& rope) {
+  return create_transformer<Arwkv7>(
+      files, rope, {.architecture = "arwkv7", .rope = RopePart::none, .output = OutputWeights::own, .min_heads_kv = 0});
 }
 
 }  // namespace tessera

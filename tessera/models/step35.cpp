@@ -70,7 +70,8 @@ Result<std::unique_ptr<Model>> create_step35(const ModelFiles& files, const Rope
                                                  .gating = nn::Gating::sigmoid,
                                                  .gating_key = KeyUse::optional,
                                                  .normalize_key = KeyUse::optional,
-                                                 .scale_key = KeyUse::optional}});
+                                                 .scale_key = KeyUse::optional},
+                                     .heads = PredictionHeads::before_norm});
 }
 
 }  // namespace tessera

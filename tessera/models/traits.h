@@ -34,8 +34,9 @@ enum class LayerForm : uint8_t {
 /// Gates of attention: the heads' outputs are multiplied by a function of attn_gate x, per head or per element.
 enum class HeadGate : uint8_t { none, sigmoid, sigmoid_if_any, softplus };
 
-/// Norms of q and k: of each head before or after the rotation, if the file has them, or of all heads together.
-enum class QkNorms : uint8_t { none, heads, rotated_heads, heads_if_any, whole };
+/// Norms of q and k: of each head before or after the rotation, if the file has them, of each head with weights of its
+/// own, or of all heads together.
+enum class QkNorms : uint8_t { none, heads, rotated_heads, heads_if_any, each_head, whole };
 
 /// Optional weights that the graph applies. llama.cpp loads some without applying them, so files may have them.
 struct OptionalWeights {
@@ -95,6 +96,10 @@ struct MixtureTraits {
   KeyUse step_key = KeyUse::ignored;        // interleave_moe_layer_step n: only each n-th layer has experts
 };
 
+/// Prediction heads in files of an architecture: none; or heads whose hidden states, the model's and their own, are
+/// those after the final norm, or before it.
+enum class PredictionHeads : uint8_t { none, after_norm, before_norm };
+
 struct TransformerTraits {
   std::string_view architecture;
   LayerForm form = LayerForm::pre_norm;
@@ -126,7 +131,8 @@ struct TransformerTraits {
   MixtureTraits mixture{};
   int64_t min_heads_kv = 1;  // 0: layers without KV heads are recurrent, and may have no heads at all
   bool is_causal = true;     // false: tokens attend to the whole text
-  bool has_heads = false;    // files may have prediction heads of this architecture
+  PredictionHeads heads = PredictionHeads::none;
+  bool has_loops = false;  // num_loops: passes through the layers, each with K and V of its own
 };
 
 }  // namespace tessera

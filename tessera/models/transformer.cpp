@@ -85,26 +85,28 @@ LayerBuilder Transformer::layer_builder(GraphBuilder& b, const nn::BatchInputs& 
   return s;
 }
 
-// Builds the layers and the final norm.
 Value Transformer::run_layers(LayerBuilder& s) const {
   Value x = embed(s);
-  for (; s.layer < n_layers_; ++s.layer) {
-    x = s.b.adapt_layer(layer(s, x, layers_[to_size(s.layer)]), s.layer);
+  for (; s.layer < std::ssize(layers_); ++s.layer) {
+    const int64_t block = s.layer % n_layers_;
+    if (block == 0 && s.layer > 0 && norms_loops_) x = s.norm(x, output_norm_);
+    x = s.b.adapt_layer(layer(s, x, layers_[to_size(s.layer)]), block);
     s.b.name(x, fmt::format("layer.{}", s.layer));
   }
-  return s.norm(x, output_norm_);
+  return x;
 }
 
 Value Transformer::final_rows(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
-  LayerBuilder s = layer_builder(b, in, cache, n_layers_);
-  return run_layers(s);
+  LayerBuilder s = layer_builder(b, in, cache, std::ssize(layers_));
+  const Value x = run_layers(s);
+  return s.norm(x, output_norm_);
 }
 
 Value Transformer::logits(GraphBuilder& b, Value x, const nn::Linear& output) const {
   x = nn::linear(b, x, output);
   if (logit_scale_ != 1.0f) x = b.scale(x, logit_scale_);
   if (final_soft_cap_ != 0.0f) x = b.soft_cap(x, final_soft_cap_);
-  return b.output(x, "logits");
+  return b.output(masked_logits(b, x), "logits");
 }
 
 Value Transformer::build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
@@ -138,12 +140,14 @@ Result<> Transformer::read() {
   }
   TESSERA_TRY(read_window());
   TESSERA_TRY(read_mixture());
+  if (traits_.has_loops) TESSERA_TRY(read_loops());
   if (traits_.has_width_scale) embedding_scale_ = std::sqrt(static_cast<float>(info_.n_embd));
   TESSERA_TRY(read_keys());
   list_outer();
   list_more();
   list_rank_head();
   for (int64_t il = 0; il < n_layers_; ++il) layers_.push_back(list_layer(il));
+  repeat_layers();
   TESSERA_TRY(weights_.finish());
   if (!info_.is_causal && !info_.recurrent_layers.empty())
     return fail(ErrorCode::unsupported, "{}: recurrent layers that are not causal", files_.name());
@@ -251,7 +255,7 @@ Result<> Transformer::read_window_layers() {
     }
     TESSERA_ASSIGN(period, hp_.integer(kPattern, 0, kMaxLayers));
   }
-  for (int64_t il = 0; il < n_blocks_; ++il)
+  for (int64_t il = 0; il < n_layers_; ++il)
     has_window_[to_size(il)] = period == 0 || il % period != (t.begins_without ? 0 : period - 1);
   return {};
 }
@@ -313,6 +317,30 @@ Result<> Transformer::read_rope_sections() {
   return {};
 }
 
+Result<> Transformer::read_index(int64_t size) {
+  TESSERA_ASSIGN(const int64_t n_chosen, hp_.integer("attention.indexer.top_k", 1, kMaxContext));
+  info_.n_ctx_exact = std::min(n_chosen * size, info_.n_ctx_train);
+  return {};
+}
+
+Result<> Transformer::read_loops() {
+  TESSERA_ASSIGN(n_loops_, hp_.integer_or("num_loops", 1, 1, kMaxLayers / n_layers_));
+  TESSERA_ASSIGN(const bool skips_norm, hp_.flag_or("skip_loop_final_norm", false));
+  norms_loops_ = !skips_norm;
+  return {};
+}
+
+// The layers of later passes have the weights of the first, and K and V of their own.
+void Transformer::repeat_layers() {
+  for (int64_t il = n_layers_; il < n_loops_ * n_layers_; ++il) {
+    TransformerLayer layer = layers_[to_size(il - n_layers_)];
+    const KvLayerShape kv = info_.kv_layers[to_size(layer.attention.cache_layer)];
+    layer.attention.cache_layer = std::ssize(info_.kv_layers);
+    info_.kv_layers.push_back(kv);
+    layers_.push_back(std::move(layer));
+  }
+}
+
 Result<> Transformer::read_multipliers() {
   // 0 means "not scaled".
   const auto factor = [&](std::string_view key) { return hp_.real_or(key, 0.0f, 0.0f, 1e6f); };
@@ -333,7 +361,7 @@ void Transformer::finish_cache_layers(ModelInfo& info, std::span<const Transform
     const TransformerLayer& layer = layers[il];
     if (layer.attention.cache_layer < 0) continue;
     const auto i = to_size(layer.attention.cache_layer);
-    if (info.kv_blocks[i] < 0) info.kv_blocks[i] = first_block + static_cast<int64_t>(il);
+    if (info.kv_blocks[i] < 0) info.kv_blocks[i] = first_block + static_cast<int64_t>(il) % n_layers_;
     info.kv_ropes[i] = layer.attention.rope;
     // Keys of bidirectional models are in the cache for one micro-batch only, so none can be dropped.
     info.kv_layers[i].window = info.is_causal ? layer.attention.params.window : 0;

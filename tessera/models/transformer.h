@@ -99,6 +99,8 @@ class Transformer : public Model {
   /// The embeddings of in.tokens [n_embd, t]. Default: rows of token_embd times embedding_scale_, plus the first row of
   /// token_types, plus rows of position_embd, normed by embd_norm_, each if present.
   virtual Value embed(LayerBuilder& s) const;
+  /// Changes the logits x [n_vocab, t] of some tokens. Default: none.
+  virtual Value masked_logits(GraphBuilder& /*b*/, Value x) const { return x; }
 
   // --- weights by name
 
@@ -148,6 +150,9 @@ class Transformer : public Model {
   Result<> read_yarn_keys();
   /// attention.temperature_scale, and temperature_length or `length`.
   Result<> read_temperature(int64_t length);
+  /// attention.indexer.top_k, times `size` tokens: to so many tokens, layers that choose the keys of each query choose
+  /// all. Longer texts are refused.
+  Result<> read_index(int64_t size);
   /// Granite's embedding_scale, residual_scale and attention.scale, each optional.
   Result<> read_multipliers();
 
@@ -174,6 +179,8 @@ class Transformer : public Model {
     nn::Router router{};
   } mixture_;
 
+  int64_t n_loops_ = 1;      // passes through the layers
+  bool norms_loops_ = true;  // with the final norm between them
   float embedding_scale_ = 1.0f;
   float residual_scale_ = 1.0f;
   float attention_scale_ = 0.0f;   // of scores; 0: 1 / sqrt(k_dim)
@@ -186,8 +193,8 @@ class Transformer : public Model {
   const Tensor* token_types_ = nullptr;  // [n_embd, n_types]
   nn::Norm embd_norm_, output_norm_;
   nn::Linear output_;
-  nn::RankHead rank_;  // its weights are optional
-  std::vector<TransformerLayer> layers_;
+  nn::RankHead rank_;                     // its weights are optional
+  std::vector<TransformerLayer> layers_;  // of all passes, one after another
 
  private:
   class Head;
@@ -201,10 +208,14 @@ class Transformer : public Model {
   Result<> read_window_layers();
   Result<> read_window_rope();
   Result<> read_mixture();
+  Result<> read_loops();
+  void repeat_layers();
   Result<nn::Router> read_router() const;
   Result<int64_t> n_ff_shared_expert() const;
   LayerBuilder layer_builder(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache, int64_t n_layers) const;
   Value run_layers(LayerBuilder& s) const;
+  /// The hidden state of prediction heads, of a layer's output and its norm.
+  Value head_state(Value x, Value normed) const { return traits_.heads == PredictionHeads::before_norm ? x : normed; }
   Value final_rows(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const;
   Value logits(GraphBuilder& b, Value x, const nn::Linear& output) const;
   void list_outer();

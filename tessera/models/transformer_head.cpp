@@ -39,23 +39,25 @@ HiddenRows Transformer::Head::build_hidden(GraphBuilder& b, const nn::BatchInput
   s.layer = trunk_.n_layers_;
   const Value embeddings = b.get_rows(b.tensor(*token_embd), in.tokens);
   Value x = nn::linear(b, b.concat(nn::norm(b, embeddings, embd_norm), nn::norm(b, in.hidden, hidden_norm)), join);
-  x = s.norm(trunk_.layer(s, x, layer), output_norm);
-  const Value hidden = b.output(x, "hidden");
-  return {.logits = trunk_.logits(b, x, output), .hidden = hidden};
+  x = trunk_.layer(s, x, layer);
+  const Value normed = s.norm(x, output_norm);
+  return {.logits = trunk_.logits(b, normed, output), .hidden = b.output(trunk_.head_state(x, normed), "hidden")};
 }
 
 HiddenRows Transformer::build_hidden(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
-  LayerBuilder s = layer_builder(b, in, cache, n_layers_ + 1);  // so that the last layer computes all tokens
-  const Value hidden = b.output(run_layers(s), "hidden");
-  return {.logits = logits(b, s.wanted(hidden), output_), .hidden = hidden};
+  LayerBuilder s = layer_builder(b, in, cache, std::ssize(layers_) + 1);  // so that the last layer computes all tokens
+  const Value x = run_layers(s), normed = s.norm(x, output_norm_);
+  const Value hidden = b.output(head_state(x, normed), "hidden");
+  return {.logits = logits(b, s.wanted(normed), output_), .hidden = hidden};
 }
 
 bool Transformer::may_add_head() const {
-  return traits_.has_heads && n_blocks_ > n_layers_ && weights_.has(block(n_layers_, "nextn.eh_proj.weight"));
+  return traits_.heads != PredictionHeads::none && n_blocks_ > n_layers_ &&
+         weights_.has(block(n_layers_, "nextn.eh_proj.weight"));
 }
 
 Result<> Transformer::add_head() {
-  if (!traits_.has_heads) return Model::add_head();
+  if (traits_.heads == PredictionHeads::none) return Model::add_head();
   const int64_t il = n_layers_, n_embd = info_.n_embd;
   if (!may_add_head()) return fail(ErrorCode::unsupported, "{}: the file has no prediction head", files_.name());
   // The block's K and V are the only layer of the head's cache.
@@ -75,6 +77,7 @@ Result<> Transformer::add_head() {
   head->embd_norm = norm(il, "nextn.enorm");
   head->hidden_norm = norm(il, "nextn.hnorm");
   head->output_norm = maybe_norm(block(il, "nextn.shared_head_norm"), {n_embd});
+  if (!head->output_norm.present()) head->output_norm = maybe_norm(block(il, "layer_output_norm"), {n_embd});
   if (!head->output_norm.present()) head->output_norm = output_norm_;
   const std::string own_table = block(il, "nextn.embed_tokens.weight"),
                     own_output = block(il, "nextn.shared_head_head");

@@ -87,7 +87,7 @@ void Transformer::list_rank_head() {
   if (weights_.has("cls.norm.weight")) rank_.norm = norm("cls.norm", {n_embd});
   if (has_output) rank_.output = linear("cls.output", n_embd, n_labels);
   info_.rank_pooling = rank_.pooling;
-  info_.n_scores = rank_.n_scores();
+  info_.n_scores = info_.projects_pooled ? 0 : rank_.n_scores();
 }
 
 void Transformer::list_rope_factors() {
@@ -141,9 +141,12 @@ nn::HeadGate Transformer::head_gate(int64_t il, const nn::Attention& a) {
 void Transformer::add_qk_norms(nn::Attention& a, int64_t il, QkNorms norms) {
   const std::string q = block(il, "attn_q_norm"), k = block(il, "attn_k_norm");
   if (norms == QkNorms::none || (norms == QkNorms::heads_if_any && !weights_.has(q + ".weight"))) return;
-  const bool is_whole = norms == QkNorms::whole;
-  a.q_norm = norm(q, {is_whole ? a.k_dim * a.n_heads : a.k_dim});
-  a.k_norm = norm(k, {is_whole ? a.k_dim * a.n_heads_kv : a.k_dim});
+  const auto shape = [&](int64_t n_heads) -> Shape {
+    if (norms == QkNorms::each_head) return {a.k_dim, n_heads};
+    return {norms == QkNorms::whole ? a.k_dim * n_heads : a.k_dim};
+  };
+  a.q_norm = norm(q, shape(a.n_heads));
+  a.k_norm = norm(k, shape(a.n_heads_kv));
   a.norms_rotated = norms == QkNorms::rotated_heads;
 }
 

@@ -43,9 +43,15 @@ Value hidden(GraphBuilder& b, Value x, const Experts& e, const ExpertRoutes& rou
 
 }  // namespace
 
+Value router_scores(GraphBuilder& b, Value x, const Router& router) {
+  return scores_of(b, linear(b, x, {.weight = router.weight, .bias = router.bias}), router.gating);
+}
+
 Routed route(GraphBuilder& b, Value x, const Router& router) {
-  const Value logits = linear(b, x, {.weight = router.weight, .bias = router.bias});
-  const Value scores = scores_of(b, logits, router.gating);
+  return route_by_scores(b, router_scores(b, x, router), router);
+}
+
+Routed route_by_scores(GraphBuilder& b, Value scores, const Router& router) {
   Value chosen_by = router.selection_bias == nullptr ? scores : b.add(scores, vector_f32(b, *router.selection_bias));
   if (router.n_groups_used < router.n_groups)
     chosen_by = b.top_groups(chosen_by, {.n_groups = router.n_groups, .n_used = router.n_groups_used});

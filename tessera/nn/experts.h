@@ -35,6 +35,10 @@ struct Routed {
 /// Routes x [n_embd, t] to the n_used experts with the highest scores, in descending order of score.
 Routed route(GraphBuilder& b, Value x, const Router& router);
 
+/// The scores of x for all experts [n_experts, t], and the routing by them.
+Value router_scores(GraphBuilder& b, Value x, const Router& router);
+Routed route_by_scores(GraphBuilder& b, Value scores, const Router& router);
+
 /// One linear layer of every expert: y = scale * (weight x) + bias.
 struct ExpertLinear {
   const Tensor* weight = nullptr;  // [n_in, n_out, n_experts]

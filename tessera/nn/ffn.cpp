@@ -18,6 +18,7 @@ Value hidden(GraphBuilder& b, Value x, const Ffn& ffn) {
     return activate(b, finish_linear(b, gate, ffn.gate), finish_linear(b, up, ffn.up), ffn.activation, ffn.limit);
   }
   const Value up = linear(b, x, ffn.up);
+  if (ffn.activation == Activation::xielu) return b.xielu(up, ffn.xielu);
   if (ffn.up.weight->shape()[1] != 2 * ffn.down.weight->shape()[0]) return activate(b, up, ffn.activation);
   const auto [gate, multiplier] = halves(b, up);
   return activate(b, gate, multiplier, ffn.activation, ffn.limit);
@@ -35,10 +36,11 @@ Value activate(GraphBuilder& b, Value x, Activation activation) {
       return relu(b, x);
     case Activation::relu_squared:
       return b.relu_squared(x);
-    case Activation::swiglu_oai:
-      break;  // always has a gate
+    case Activation::swiglu_oai:  // always has a gate
+    case Activation::xielu:       // has parameters
+      break;
   }
-  b.fail_with(Error(ErrorCode::internal, "an activation that wants a gate"));
+  b.fail_with(Error(ErrorCode::internal, "an activation that wants more than one operand"));
   return {};
 }
 
@@ -56,6 +58,7 @@ Value activate(GraphBuilder& b, Value gate, Value up, Activation activation, flo
       return b.swiglu_oai(gate, up);
     case Activation::relu:
     case Activation::relu_squared:
+    case Activation::xielu:
       break;
   }
   return b.mul(activate(b, gate, activation), up);

@@ -6,7 +6,7 @@
 namespace tessera::nn {
 
 /// The activation of the gate, or of the only product if there is no gate.
-enum class Activation : uint8_t { silu, gelu, relu, relu_squared, swiglu_oai };
+enum class Activation : uint8_t { silu, gelu, relu, relu_squared, swiglu_oai, xielu };
 
 /// down(act(gate x) * up x); without a gate, down(act(up x)).
 struct Ffn {
@@ -14,6 +14,7 @@ struct Ffn {
   Linear up{};    // the first half of up is the gate
   Linear down{};
   Activation activation = Activation::silu;
+  XieluParams xielu{};              // of that activation
   float limit = 0.0f;               // > 0: bound of act(gate) from above, and of up from both sides
   const Tensor* divisor = nullptr;  // [n_ff] or null: divides the activation's outputs
 };

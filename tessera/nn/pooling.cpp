@@ -36,7 +36,8 @@ int64_t RankHead::n_scores() const {
 Value rank(GraphBuilder& b, Value x, const RankHead& head) {
   if (head.dense.weight != nullptr) {
     x = linear(b, x, head.dense);
-    x = head.activation == RankHead::Activation::gelu ? b.gelu(x) : b.soft_cap(x, 1.0f);  // tanh
+    if (head.activation == RankHead::Activation::gelu) x = b.gelu(x);
+    if (head.activation == RankHead::Activation::tanh) x = b.soft_cap(x, 1.0f);
     if (head.norm.present()) x = norm(b, x, head.norm);
   }
   if (head.output.weight != nullptr) x = linear(b, x, head.output);

@@ -36,12 +36,13 @@ class RowMean {
 };
 
 /// scores = output(norm(act(dense x))), where each part may be absent, followed by a softmax if the model requires it.
+/// A projection of pooled embeddings has the same form, without an activation.
 struct RankHead {
   Pooling pooling = Pooling::cls;  // computes the vector x; not rank
   Linear dense{};
   Norm norm{};
   Linear output{};
-  enum class Activation : uint8_t { tanh, gelu } activation = Activation::tanh;
+  enum class Activation : uint8_t { none, tanh, gelu } activation = Activation::tanh;
   bool has_soft_max = false;
 
   bool present() const { return dense.weight != nullptr || output.weight != nullptr; }

@@ -27,6 +27,15 @@ Value columns(GraphBuilder& b, Value y, int64_t first, int64_t n) {
   return b.view(y, layout, to_size(first * layout.nb[0]));
 }
 
+Value part_columns(GraphBuilder& b, Value y, int64_t n_parts, int64_t first, int64_t n) {
+  const Layout layout = b.spec(y).layout;
+  const int64_t n_tokens = layout.shape[1], part_bytes = layout.shape[0] / n_parts * layout.nb[0];
+  const Value parts = b.view(
+      y, {.shape = {n, n_parts, n_tokens}, .nb = {layout.nb[0], part_bytes, layout.nb[1], layout.nb[1] * n_tokens}},
+      to_size(first * layout.nb[0]));
+  return b.reshape(b.cast(parts, DType::f32), {n * n_parts, n_tokens});
+}
+
 Value head_columns(GraphBuilder& b, Value y, int64_t first, int64_t dim, int64_t n_heads) {
   const Layout layout = b.spec(y).layout;
   const int64_t n_tokens = layout.shape[1], token_bytes = layout.nb[1];
@@ -84,16 +93,6 @@ Value mamba2(GraphBuilder& b, Value x, const Mamba2& m, const BatchInputs& in) {
 
 namespace {
 
-// Columns [first, first + n) of each key head's part of `all` [n_k parts, t], concatenated: [n * n_k, t].
-Value of_key_heads(GraphBuilder& b, Value all, int64_t n_k, int64_t first, int64_t n) {
-  const Layout layout = b.spec(all).layout;
-  const int64_t n_tokens = layout.shape[1], part_bytes = layout.shape[0] / n_k * layout.nb[0];
-  const Value parts = b.view(
-      all, {.shape = {n, n_k, n_tokens}, .nb = {layout.nb[0], part_bytes, layout.nb[1], layout.nb[1] * n_tokens}},
-      to_size(first * layout.nb[0]));
-  return b.reshape(b.cast(parts, DType::f32), {n * n_k, n_tokens});
-}
-
 struct Qkv {
   Value q, k, v;  // [dim, heads, t]
 };
@@ -114,11 +113,11 @@ Qkv delta_qkv(GraphBuilder& b, Value x, const DeltaNet& m, const BatchInputs& in
           head_columns(b, qkv, 2 * n_qk, m.dim, m.n_v_heads)};
 }
 
-Qkv delta_qkv_of_key_heads(GraphBuilder& b, Value all, const DeltaNet& m, const BatchInputs& in) {
+Qkv delta_qkv_part_columns(GraphBuilder& b, Value all, const DeltaNet& m, const BatchInputs& in) {
   const int64_t d = m.dim, nk = m.n_k_heads, v_part = d * (m.n_v_heads / nk), n_qk = d * nk;
-  const Value q = part_of_conv(b, of_key_heads(b, all, nk, 0, d), m, 0, in, 0);
-  const Value k = part_of_conv(b, of_key_heads(b, all, nk, d, d), m, n_qk, in, 2);
-  const Value v = part_of_conv(b, of_key_heads(b, all, nk, 2 * d, v_part), m, 2 * n_qk, in, 3);
+  const Value q = part_of_conv(b, part_columns(b, all, nk, 0, d), m, 0, in, 0);
+  const Value k = part_of_conv(b, part_columns(b, all, nk, d, d), m, n_qk, in, 2);
+  const Value v = part_of_conv(b, part_columns(b, all, nk, 2 * d, v_part), m, 2 * n_qk, in, 3);
   return {head_columns(b, q, 0, d, nk), head_columns(b, k, 0, d, nk), head_columns(b, v, 0, d, m.n_v_heads)};
 }
 
@@ -133,16 +132,16 @@ Value delta_net(GraphBuilder& b, Value x, const DeltaNet& m, const BatchInputs& 
     z = linear(b, x, m.z);
   } else {
     const Value all = linear(b, x, m.qkvz);
-    qkv = delta_qkv_of_key_heads(b, all, m, in);
-    z = of_key_heads(b, all, nk, (2 + per_key) * m.dim, per_key * m.dim);
+    qkv = delta_qkv_part_columns(b, all, m, in);
+    z = part_columns(b, all, nk, (2 + per_key) * m.dim, per_key * m.dim);
   }
   if (m.alpha.weight != nullptr) {
     alpha = linear(b, x, m.alpha);
     beta = linear(b, x, m.beta);
   } else {
     const Value all = linear(b, x, m.beta_alpha);
-    beta = of_key_heads(b, all, nk, 0, per_key);
-    alpha = of_key_heads(b, all, nk, per_key, per_key);
+    beta = part_columns(b, all, nk, 0, per_key);
+    alpha = part_columns(b, all, nk, per_key, per_key);
   }
   const Value log_decay = b.mul(b.softplus(b.add(alpha, vector_f32(b, *m.dt_bias))), vector_f32(b, *m.a));
   const Value y = b.delta_net(b.l2_norm(qkv.q, m.eps), b.l2_norm(qkv.k, m.eps), qkv.v, b.exp(log_decay),
@@ -200,6 +199,16 @@ constexpr float kDecayScale = -0.606531f;  // -e^(-1/2): a token's decay is e^(k
 constexpr float kHeadNormEps = 64e-5f;     // for the heads' outputs
 constexpr float kRemovedKeyEps = 1e-12f;   // lower bound of the norm of a removed key
 
+// The heads y [head_dim, n_heads, t] normed, with weights of all heads: [n_embd, t].
+Value normed_heads(GraphBuilder& b, Value y, const Tensor* weight, const Tensor* bias) {
+  const Shape heads = b.spec(y).shape(), shape{heads[0] * heads[1], heads[2]};
+  if (weight == nullptr) return b.reshape(y, shape);
+  const Value out = b.reshape(b.layer_norm(y, Value(), Value(), kHeadNormEps), shape);
+  return b.add(b.mul(out, flat(b, *weight)), flat(b, *bias));
+}
+
+Value tanh(GraphBuilder& b, Value x) { return b.soft_cap(x, 1.0f); }
+
 }  // namespace
 
 Value rwkv7_time_mix(GraphBuilder& b, Value x, const Rwkv7TimeMix& m, const BatchInputs& in, Value& v_first) {
@@ -209,7 +218,7 @@ Value rwkv7_time_mix(GraphBuilder& b, Value x, const Rwkv7TimeMix& m, const Batc
   enum : int64_t { of_r, of_w, of_k, of_v, of_a, of_g };
   const auto mixed = [&](int64_t index) { return lerped(b, x, shift, *m.lerp, index); };
   const Value r = linear(b, mixed(of_r), m.r);
-  const Value raw_w = low_rank(b, mixed(of_w), m.w, [](GraphBuilder& g, Value h) { return g.soft_cap(h, 1.0f); });
+  const Value raw_w = low_rank(b, mixed(of_w), m.w, tanh);
   const Value decay = b.exp(b.scale(b.sigmoid(raw_w), kDecayScale));
   Value k = linear(b, mixed(of_k), m.k);
   const Value x_v = mixed(of_v);
@@ -225,9 +234,8 @@ Value rwkv7_time_mix(GraphBuilder& b, Value x, const Rwkv7TimeMix& m, const Batc
 
   const auto as_heads = [&](Value y) { return b.reshape(y, heads); };
   const Value y = b.rwkv7(as_heads(r), as_heads(decay), as_heads(k), as_heads(v), b.scale(removed, -1.0f),
-                          b.mul(removed, as_heads(a)), in.state(b, m.state_layer, 2), in.segments);
-  Value out = b.reshape(b.layer_norm(y, Value(), Value(), kHeadNormEps), shape);
-  out = b.add(b.mul(out, flat(b, *m.norm_weight)), flat(b, *m.norm_bias));
+                          b.mul(removed, as_heads(a)), in.state(b, m.state_layer, 1), in.segments);
+  Value out = normed_heads(b, y, m.norm_weight, m.norm_bias);
   // The contribution of a token's own key and value, per head.
   const Value bonus = b.row_sum(as_heads(b.mul(b.mul(r, k), flat(b, *m.r_k))));
   out = b.add(out, b.reshape(b.mul(as_heads(v), bonus), shape));
@@ -236,8 +244,73 @@ Value rwkv7_time_mix(GraphBuilder& b, Value x, const Rwkv7TimeMix& m, const Batc
 }
 
 Value rwkv7_channel_mix(GraphBuilder& b, Value x, const Rwkv7ChannelMix& m, const BatchInputs& in) {
-  const Value shift = b.token_shift(x, in.state(b, m.state_layer, 1), in.segments);
+  const Value shift = b.token_shift(x, in.state(b, m.state_layer, 2), in.segments);
   return b.relu_squared(linear(b, lerped(b, x, shift, *m.lerp, 0), m.key));
+}
+
+namespace {
+
+// The inputs of w, k, v, r and g: x + shift * (lerp + a product with a low rank of x).
+std::array<Value, 5> mixed_inputs(GraphBuilder& b, Value x, Value shift, const Rwkv6TimeMix& m) {
+  const int64_t n = b.spec(x).shape()[0], n_tokens = b.spec(x).shape()[1], rank = m.lerp_up->shape()[0];
+  const int64_t n_parts = static_cast<int64_t>(m.lerp.size());
+  const Value low = tanh(b, b.mul_mat(b.tensor(*m.lerp_down), lerped(b, x, shift, *m.lerp_x, 0)));
+  const Value all = b.mul_mat_heads(b.tensor(*m.lerp_up), b.reshape(low, {rank, n_parts, n_tokens}));
+  const Layout layout = b.spec(all).layout;
+  std::array<Value, 5> mixed;
+  for (size_t i = 0; i < mixed.size(); ++i) {
+    const Layout part{.shape = {n, n_tokens}, .nb = {layout.nb[0], layout.nb[2], layout.nb[3], layout.nb[3]}};
+    const Value own = b.view(all, part, i * to_size(layout.nb[1]));
+    const bool is_fused = m.lerp[1] == nullptr;
+    const Value fixed = lerped(b, x, shift, *m.lerp[is_fused ? 0 : i], is_fused ? static_cast<int64_t>(i) : 0);
+    mixed[i] = b.add(fixed, b.mul(shift, own));
+  }
+  return mixed;
+}
+
+// K or V of the heads, of which groups of adjacent ones share a row of x: [head_dim, n_heads, t]. zeros has that shape.
+Value repeated_heads(GraphBuilder& b, Value x, Value zeros, const Rwkv6TimeMix& m) {
+  const Shape heads = b.spec(zeros).shape();
+  const int64_t group = m.n_heads / m.n_heads_kv;
+  if (group == 1) return b.reshape(x, heads);
+  const Value groups = b.reshape(zeros, {m.head_dim, group, m.n_heads_kv, heads[2]});
+  return b.reshape(b.add(groups, b.reshape(x, {m.head_dim, 1, m.n_heads_kv, heads[2]})), heads);
+}
+
+}  // namespace
+
+// RWKV-7's recurrence removes a value of S, which RWKV-6 does not: its a and b are 0 here.
+Value rwkv6_time_mix(GraphBuilder& b, Value x, const Rwkv6TimeMix& m, const BatchInputs& in) {
+  const int64_t n_tokens = b.spec(x).shape()[1];
+  const Value shift = b.token_shift(x, in.state(b, m.state_layer, 0), in.segments);
+  const auto [x_w, x_k, x_v, x_r, x_g] = mixed_inputs(b, x, shift, m);
+  const Shape heads{m.head_dim, m.n_heads, n_tokens};
+  const Value low = low_rank(b, x_w, m.w, tanh);
+  const Value decay = b.reshape(b.exp(b.scale(b.exp(low), -1.0f)), heads);
+  const Value r = b.reshape(linear(b, x_r, m.r), heads);
+  const Value zeros = b.scale(decay, 0.0f);
+  Value k = repeated_heads(b, linear(b, x_k, m.k), zeros, m);
+  const Value v = repeated_heads(b, linear(b, x_v, m.v), zeros, m);
+  if (m.bonus == nullptr) k = minus(b, k, b.mul(k, decay));
+  const auto recurrence = [&](Value received, StateRead read) {
+    return b.rwkv7(received, decay, k, v, zeros, zeros, in.state(b, m.state_layer, 1), in.segments, {read});
+  };
+  Value y;
+  if (m.bonus != nullptr) {
+    const Value bonus = b.row_sum(b.mul(b.mul(r, k), vector_f32(b, *m.bonus)));
+    y = b.add(recurrence(r, StateRead::before), b.mul(v, bonus));
+  } else {
+    y = recurrence(b.scale(r, 1.0f / std::sqrt(static_cast<float>(m.head_dim))), StateRead::after);
+  }
+  const Value gate = linear(b, x_g, m.g);
+  const Value out = normed_heads(b, y, m.norm_weight, m.norm_bias);
+  return m.bonus != nullptr ? b.swiglu(gate, out) : b.mul(out, b.sigmoid(gate));
+}
+
+GatedHidden rwkv6_channel_mix(GraphBuilder& b, Value x, const Rwkv6ChannelMix& m, const BatchInputs& in) {
+  const Value shift = b.token_shift(x, in.state(b, m.state_layer, 2), in.segments);
+  return {.hidden = b.relu_squared(linear(b, lerped(b, x, shift, *m.lerp_k, 0), m.key)),
+          .gate = b.sigmoid(linear(b, lerped(b, x, shift, *m.lerp_r, 0), m.receptance))};
 }
 
 }  // namespace tessera::nn

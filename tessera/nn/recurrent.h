@@ -2,6 +2,8 @@
 // output projection from normed x [n_embd, t].
 #pragma once
 
+#include <array>
+
 #include "tessera/nn/inputs.h"
 #include "tessera/nn/linear.h"
 #include "tessera/nn/norm.h"
@@ -10,6 +12,8 @@ namespace tessera::nn {
 
 /// Views n adjacent elements of each row of y, from `first` on.
 Value columns(GraphBuilder& b, Value y, int64_t first, int64_t n);
+/// Columns [first, first + n) of each of n_parts equal parts of a row of y, copied: [n * n_parts, t].
+Value part_columns(GraphBuilder& b, Value y, int64_t n_parts, int64_t first, int64_t n);
 /// The same view as heads [dim, n_heads, t].
 Value head_columns(GraphBuilder& b, Value y, int64_t first, int64_t dim, int64_t n_heads);
 
@@ -109,13 +113,13 @@ struct KimiDelta {
 };
 Value kimi_delta(GraphBuilder& b, Value x, const KimiDelta& mixer, const BatchInputs& in);
 
-/// RWKV-7's time mixing (Peng et al. 2025). State 0 is the x of the last token, state 2 the recurrence's.
+/// RWKV-7's time mixing (Peng et al. 2025). State 0 is the x of the last token, state 1 the recurrence's.
 struct Rwkv7TimeMix {
   const Tensor* lerp = nullptr;  // [n_embd, 1, 1, 5 or 6]: for r, w, k, v, a, and g if present
   Linear r{}, k{}, v{};
   LowRank w{}, a{}, v_mix{}, g{};                               // v_mix in all layers but the first; g in some models
   const Tensor *k_k = nullptr, *k_a = nullptr, *r_k = nullptr;  // [n_embd]
-  const Tensor *norm_weight = nullptr, *norm_bias = nullptr;    // [n_embd]: for the heads' outputs
+  const Tensor *norm_weight = nullptr, *norm_bias = nullptr;    // [n_embd]: for the heads' outputs; null: no norm
   Linear out{};
   int64_t head_dim = 0, n_heads = 0;
   int64_t state_layer = -1;
@@ -123,7 +127,7 @@ struct Rwkv7TimeMix {
 /// v_first: v of the first layer. It is absent in the call for the first layer, which sets it.
 Value rwkv7_time_mix(GraphBuilder& b, Value x, const Rwkv7TimeMix& mixer, const BatchInputs& in, Value& v_first);
 
-/// RWKV-7's channel mixing: value relu(key (x + lerp (x of the previous token - x)))^2. State 1 is the x of the last
+/// RWKV-7's channel mixing: value relu(key (x + lerp (x of the previous token - x)))^2. State 2 is the x of the last
 /// token.
 struct Rwkv7ChannelMix {
   const Tensor* lerp = nullptr;  // [n_embd]
@@ -131,5 +135,32 @@ struct Rwkv7ChannelMix {
   int64_t state_layer = -1;
 };
 Value rwkv7_channel_mix(GraphBuilder& b, Value x, const Rwkv7ChannelMix& mixer, const BatchInputs& in);
+
+/// RWKV-6's time mixing (Peng et al. 2024), and its form without a bonus as a linear attention with fewer KV heads, in
+/// models made from Qwen 2. State 0 is the x of the last token, state 1 the recurrence's.
+struct Rwkv6TimeMix {
+  const Tensor* lerp_x = nullptr;                         // [n_embd]
+  std::array<const Tensor*, 5> lerp{};                    // [n_embd] for w, k, v, r, g; or only the first, with 5 rows
+  const Tensor *lerp_down = nullptr, *lerp_up = nullptr;  // [n_embd, 5 * rank], [rank, n_embd, 5]
+  Linear r{}, k{}, v{}, g{};
+  LowRank w{};
+  const Tensor* bonus = nullptr;                              // [head_dim, n_heads], or null: linear attention
+  const Tensor *norm_weight = nullptr, *norm_bias = nullptr;  // [n_embd]: for the heads' outputs; null: no norm
+  Linear out{};
+  int64_t head_dim = 0, n_heads = 0, n_heads_kv = 0;
+  int64_t state_layer = -1;
+};
+Value rwkv6_time_mix(GraphBuilder& b, Value x, const Rwkv6TimeMix& mixer, const BatchInputs& in);
+
+/// RWKV-6's channel mixing: sigmoid(receptance x_r) * value relu(key x_k)^2. State 2 is the x of the last token.
+struct Rwkv6ChannelMix {
+  const Tensor *lerp_k = nullptr, *lerp_r = nullptr;  // [n_embd]
+  Linear key{}, value{}, receptance{};
+  int64_t state_layer = -1;
+};
+struct GatedHidden {
+  Value hidden, gate;  // relu(key x_k)^2 [n_ff, t] and sigmoid(receptance x_r) [n_embd, t]
+};
+GatedHidden rwkv6_channel_mix(GraphBuilder& b, Value x, const Rwkv6ChannelMix& mixer, const BatchInputs& in);
 
 }  // namespace tessera::nn

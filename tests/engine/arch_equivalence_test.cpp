@@ -2,7 +2,7 @@
 // uses the branch under test, the other has changed weights instead.
 #include <cmath>
 
-#include "tests/support/engine_support.h"
+#include "tests/support/compared_logits.h"
 #include "tests/support/float_model.h"
 #include "tests/support/spec_model.h"
 
@@ -11,43 +11,10 @@ namespace {
 
 using namespace testing;
 
-constexpr int32_t kEquivalenceTokens = 24;
-
-/// Returns the logits of a fixed text.
-std::vector<float> logits_of_file(const std::string& path, int64_t n_ctx = 64) {
-  const auto engine = load_engine(path);
-  EXPECT_OK(engine);
-  if (!engine) return {};
-  const auto session = Session::create(*engine, {.n_ctx = n_ctx,
-                                                 .n_outputs = kEquivalenceTokens,
-                                                 .type_k = DType::f32,
-                                                 .type_v = DType::f32,
-                                                 .threads = {.n_threads = 2}});
-  EXPECT_OK(session);
-  if (!session) return {};
-  const auto logits = logits_of(**session, token_ids(**engine, kEquivalenceTokens));
-  EXPECT_OK(logits);
-  return logits ? *logits : std::vector<float>{};
-}
-
-double relative_power(const std::vector<float>& got, const std::vector<float>& want) {
-  EXPECT_EQ(got.size(), want.size());
-  EXPECT_FALSE(want.empty());
-  if (got.size() != want.size()) return 1;
-  double error = 0, power = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    error += (double{got[i]} - want[i]) * (double{got[i]} - want[i]);
-    power += double{want[i]} * want[i];
-  }
-  return error / power;
-}
-
 // Tolerance for the same products and sums in another order.
 constexpr double kRounding = 1e-10;
 // The least change of logits by each branch under test. A smaller one would not be detected.
 constexpr double kVisible = 1e-7;
-
-std::string layer(int il, const std::string& name) { return "blk." + std::to_string(il) + "." + name; }
 
 /// Replaces tensors with their concatenation.
 void join(FloatModel& m, const std::vector<std::string>& from, const std::string& to) {
@@ -70,8 +37,8 @@ TEST(ArchEquivalence, QKAndVInOneProductAreThree) {
   const std::vector<float> three = logits_of_file(m.write("three.gguf"));
   for (const int il : {0, 1})
     for (const std::string suffix : {".weight", ".bias"})
-      join(m, {layer(il, "attn_q" + suffix), layer(il, "attn_k" + suffix), layer(il, "attn_v" + suffix)},
-           layer(il, "attn_qkv" + suffix));
+      join(m, {in_layer(il, "attn_q" + suffix), in_layer(il, "attn_k" + suffix), in_layer(il, "attn_v" + suffix)},
+           in_layer(il, "attn_qkv" + suffix));
   EXPECT_TRUE(same_bits(logits_of_file(m.write("one.gguf")), three));
 }
 
@@ -88,13 +55,13 @@ TEST(ArchEquivalence, GranitesFactorsAreFactorsOnWeights) {
   by_weights.scale("output.weight", 0.25f);
   for (const int il : {0, 1}) {
     for (const char* name : {"attn_output.weight", "attn_output.bias", "ffn_down.weight", "ffn_down.bias"})
-      by_weights.scale(layer(il, name), 0.5f);
+      by_weights.scale(in_layer(il, name), 0.5f);
     for (const char* name : {"attn_q.weight", "attn_q.bias"})
-      by_weights.scale(layer(il, name), 0.25f * std::sqrt(32.0f));
+      by_weights.scale(in_layer(il, name), 0.25f * std::sqrt(32.0f));
   }
   const std::vector<float> scaled = logits_of_file(by_keys.write("keys.gguf"));
-  EXPECT_LE(relative_power(scaled, logits_of_file(by_weights.write("weights.gguf"))), kRounding);
-  EXPECT_GE(relative_power(scaled, plain), kVisible);
+  EXPECT_LE(relative_squared_error(scaled, logits_of_file(by_weights.write("weights.gguf"))), kRounding);
+  EXPECT_GE(relative_squared_error(scaled, plain), kVisible);
 }
 
 TEST(ArchEquivalence, GraniteMayHaveNoPositions) {
@@ -104,7 +71,7 @@ TEST(ArchEquivalence, GraniteMayHaveNoPositions) {
   const std::vector<float> without = logits_of_file(m.write("without.gguf"));
   m.keys.set("granite.rope.scaling.finetuned", true);
   m.at("rope_freqs.weight").values.assign(16, 1e30f);  // angles of 0
-  EXPECT_LE(relative_power(logits_of_file(m.write("still.gguf")), without), kRounding);
+  EXPECT_LE(relative_squared_error(logits_of_file(m.write("still.gguf")), without), kRounding);
 }
 
 TEST(ArchEquivalence, TheScaleOfTheOutputIsOneOfItsWeights) {
@@ -122,20 +89,20 @@ TEST(ArchEquivalence, DeepSeeksOldFilesAreTheNew) {
   const std::vector<float> absorbed = logits_of_file(path);
   constexpr int64_t kNope = 128, kLatent = 512, kV = 128;
   for (const int il : {0, 1}) {
-    FloatModel::Entry kv_b{layer(il, "attn_kv_b.weight"), {kLatent, kNope + kV}, {}};
-    const std::vector<float>& k_b = m.at(layer(il, "attn_k_b.weight")).values;  // [nope, latent]
+    FloatModel::Entry kv_b{in_layer(il, "attn_kv_b.weight"), {kLatent, kNope + kV}, {}};
+    const std::vector<float>& k_b = m.at(in_layer(il, "attn_k_b.weight")).values;  // [nope, latent]
     for (int64_t n = 0; n < kNope; ++n)
       for (int64_t c = 0; c < kLatent; ++c) kv_b.values.push_back(k_b[static_cast<size_t>(c * kNope + n)]);
-    const std::vector<float>& v_b = m.at(layer(il, "attn_v_b.weight")).values;  // [latent, v]
+    const std::vector<float>& v_b = m.at(in_layer(il, "attn_v_b.weight")).values;  // [latent, v]
     kv_b.values.insert(kv_b.values.end(), v_b.begin(), v_b.end());
-    for (const char* name : {"attn_k_b.weight", "attn_v_b.weight"}) m.drop(layer(il, name));
+    for (const char* name : {"attn_k_b.weight", "attn_v_b.weight"}) m.drop(in_layer(il, name));
     m.tensors.push_back(std::move(kv_b));
   }
   m.keys.remove("deepseek2.attention.key_length_mla");
   m.keys.remove("deepseek2.attention.value_length_mla");
   m.keys.set("deepseek2.attention.key_length", uint32_t{192});
   m.keys.set("deepseek2.attention.value_length", uint32_t{kV});
-  EXPECT_LE(relative_power(logits_of_file(m.write("legacy.gguf")), absorbed), kRounding);
+  EXPECT_LE(relative_squared_error(logits_of_file(m.write("legacy.gguf")), absorbed), kRounding);
 }
 
 // Two identical heads, each with half of the output.
@@ -146,12 +113,12 @@ TEST(ArchEquivalence, DeepSeeksHeadsEachHaveTheirMatrices) {
   m.keys.set("deepseek2.attention.head_count", uint32_t{2});
   for (const int il : {0, 1}) {
     for (const char* name : {"attn_k_b.weight", "attn_v_b.weight", "attn_q_b.weight"}) {
-      FloatModel::Entry& w = m.at(layer(il, name));
+      FloatModel::Entry& w = m.at(in_layer(il, name));
       const std::vector<float> head = w.values;
       w.values.insert(w.values.end(), head.begin(), head.end());
       w.shape[w.shape[0] == 512 && w.shape[1] == 192 ? 1 : 2] *= 2;
     }
-    FloatModel::Entry& out = m.at(layer(il, "attn_output.weight"));
+    FloatModel::Entry& out = m.at(in_layer(il, "attn_output.weight"));
     std::vector<float> twice;
     for (size_t row = 0; row < out.values.size(); row += 128)
       for (int head = 0; head < 2; ++head)
@@ -159,7 +126,7 @@ TEST(ArchEquivalence, DeepSeeksHeadsEachHaveTheirMatrices) {
     out.values = twice;
     out.shape[0] *= 2;
   }
-  EXPECT_LE(relative_power(logits_of_file(m.write("two.gguf")), one), kRounding);
+  EXPECT_LE(relative_squared_error(logits_of_file(m.write("two.gguf")), one), kRounding);
 }
 
 TEST(ArchEquivalence, DeepSeeksGroupsLimitTheChoice) {
@@ -170,7 +137,7 @@ TEST(ArchEquivalence, DeepSeeksGroupsLimitTheChoice) {
   m.keys.set("deepseek2.expert_group_used_count", uint32_t{2});
   EXPECT_TRUE(same_bits(logits_of_file(m.write("all_groups.gguf")), any));
   m.keys.set("deepseek2.expert_group_used_count", uint32_t{1});
-  EXPECT_GE(relative_power(logits_of_file(m.write("one_group.gguf")), any), kVisible);
+  EXPECT_GE(relative_squared_error(logits_of_file(m.write("one_group.gguf")), any), kVisible);
 }
 
 // A qwen3moe model written as glm4moe.
@@ -182,13 +149,13 @@ TEST(ArchEquivalence, Glm4MoeIsQwen3MoeWithOtherNames) {
   m.become("glm4moe");
   m.keys.set("glm4moe.expert_gating_func", uint32_t{1});
   m.keys.set("glm4moe.expert_weights_norm", true);
-  for (const int il : {0, 1}) m.rename(layer(il, "ffn_norm.weight"), layer(il, "post_attention_norm.weight"));
+  for (const int il : {0, 1}) m.rename(in_layer(il, "ffn_norm.weight"), in_layer(il, "post_attention_norm.weight"));
   EXPECT_TRUE(same_bits(logits_of_file(m.write("glm.gguf")), qwen));
   // A bias influences the choice of experts. The same bias for all experts changes nothing.
-  for (const int il : {0, 1}) m.tensors.push_back({layer(il, "exp_probs_b.bias"), {4}, {5, 5, 5, 5}});
+  for (const int il : {0, 1}) m.tensors.push_back({in_layer(il, "exp_probs_b.bias"), {4}, {5, 5, 5, 5}});
   EXPECT_TRUE(same_bits(logits_of_file(m.write("same_bias.gguf")), qwen));
-  for (const int il : {0, 1}) m.at(layer(il, "exp_probs_b.bias")).values = {9, 9, 0, 0};
-  EXPECT_GE(relative_power(logits_of_file(m.write("bias.gguf")), qwen), kVisible);
+  for (const int il : {0, 1}) m.at(in_layer(il, "exp_probs_b.bias")).values = {9, 9, 0, 0};
+  EXPECT_GE(relative_squared_error(logits_of_file(m.write("bias.gguf")), qwen), kVisible);
 }
 
 TEST(ArchEquivalence, Mistral3sTemperatureBeginsBeyondTheTrainedContext) {
@@ -198,11 +165,11 @@ TEST(ArchEquivalence, Mistral3sTemperatureBeginsBeyondTheTrainedContext) {
   m.keys.set("mistral3.attention.temperature_scale", 0.5f);
   m.keys.set("mistral3.rope.scaling.original_context_length", uint32_t{10});
   const std::vector<float> scaled = logits_of_file(m.write("temperature.gguf"));
-  const size_t n_vocab = plain.size() / kEquivalenceTokens, n_same = 10 * n_vocab;
+  const size_t n_vocab = plain.size() / kComparedTokens, n_same = 10 * n_vocab;
   ASSERT_EQ(scaled.size(), plain.size());
   EXPECT_TRUE(same_bits(std::span(scaled).first(n_same), std::span(plain).first(n_same)));
-  EXPECT_GE(relative_power({scaled.begin() + static_cast<ptrdiff_t>(n_same), scaled.end()},
-                           {plain.begin() + static_cast<ptrdiff_t>(n_same), plain.end()}),
+  EXPECT_GE(relative_squared_error({scaled.begin() + static_cast<ptrdiff_t>(n_same), scaled.end()},
+                                   {plain.begin() + static_cast<ptrdiff_t>(n_same), plain.end()}),
             kVisible);
 }
 
@@ -214,7 +181,7 @@ TEST(ArchEquivalence, Phi3sFactorsAreChosenByTheContext) {
   const std::vector<float> long_context = logits_of_file(both, 257), short_context = logits_of_file(both, 256);
   m.at("rope_factors_short.weight").values = m.at("rope_factors_long.weight").values;
   EXPECT_TRUE(same_bits(logits_of_file(m.write("long.gguf"), 256), long_context));
-  EXPECT_GE(relative_power(long_context, short_context), kVisible);
+  EXPECT_GE(relative_squared_error(long_context, short_context), kVisible);
 }
 
 }  // namespace

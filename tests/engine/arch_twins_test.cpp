@@ -2,7 +2,7 @@
 // file of the other, must give the same logits.
 #include <functional>
 
-#include "tests/support/engine_support.h"
+#include "tests/support/compared_logits.h"
 #include "tests/support/float_model.h"
 #include "tests/support/spec_model.h"
 
@@ -11,36 +11,10 @@ namespace {
 
 using namespace testing;
 
-constexpr int32_t kTwinTokens = 24;
 constexpr double kTwinRounding = 1e-10;  // the same products and sums in another order
 constexpr double kTwinVisible = 1e-8;    // the least change by a difference between two architectures
 
-std::vector<float> logits_of_model(const FloatModel& m) {
-  const auto engine = load_engine(m.write("twin.gguf"));
-  EXPECT_OK(engine);
-  if (!engine) return {};
-  const auto session =
-      Session::create(*engine, {.n_ctx = 64, .n_outputs = kTwinTokens, .type_k = DType::f32, .type_v = DType::f32});
-  EXPECT_OK(session);
-  if (!session) return {};
-  const auto logits = logits_of(**session, token_ids(**engine, kTwinTokens));
-  EXPECT_OK(logits);
-  return logits ? *logits : std::vector<float>{};
-}
-
-double relative_error(const std::vector<float>& got, const std::vector<float>& want) {
-  EXPECT_EQ(got.size(), want.size());
-  EXPECT_FALSE(want.empty());
-  if (got.size() != want.size()) return 1;
-  double error = 0, power = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    error += (double{got[i]} - want[i]) * (double{got[i]} - want[i]);
-    power += double{want[i]} * want[i];
-  }
-  return error / power;
-}
-
-std::string at_layer(int il, const std::string& name) { return "blk." + std::to_string(il) + "." + name; }
+std::vector<float> logits_of_model(const FloatModel& m) { return logits_of_file(m.write("twin.gguf")); }
 
 /// A model of a golden file without scales of weights, which are applied by some architectures only.
 FloatModel golden_model(const std::string& name) {
@@ -58,24 +32,24 @@ void expect_twin(
   const std::vector<float> want = logits_of_model(m);
   m.become(twin);
   change(m);
-  EXPECT_LE(relative_error(logits_of_model(m), want), kTwinRounding) << golden << " as " << twin;
+  EXPECT_LE(relative_squared_error(logits_of_model(m), want), kTwinRounding) << golden << " as " << twin;
 }
 
 /// The dense block of a layer becomes n equal experts of which any one is chosen. Their output, times `share`.
 void become_experts(FloatModel& m, int il, int n, float share = 1.0f) {
   for (const std::string part : {"gate", "up", "down"}) {
-    const FloatModel::Entry& dense = m.at(at_layer(il, "ffn_" + part + ".weight"));
-    FloatModel::Entry experts{at_layer(il, "ffn_" + part + "_exps.weight"), {dense.shape[0], dense.shape[1], n}, {}};
+    const FloatModel::Entry& dense = m.at(in_layer(il, "ffn_" + part + ".weight"));
+    FloatModel::Entry experts{in_layer(il, "ffn_" + part + "_exps.weight"), {dense.shape[0], dense.shape[1], n}, {}};
     for (int i = 0; i < n; ++i) experts.values.insert(experts.values.end(), dense.values.begin(), dense.values.end());
     m.tensors.push_back(std::move(experts));
   }
-  m.scale(at_layer(il, "ffn_down_exps.weight"), share);
+  m.scale(in_layer(il, "ffn_down_exps.weight"), share);
   m.tensors.push_back(
-      {at_layer(il, "ffn_gate_inp.weight"), {128, n}, std::vector<float>(static_cast<size_t>(128 * n))});
+      {in_layer(il, "ffn_gate_inp.weight"), {128, n}, std::vector<float>(static_cast<size_t>(128 * n))});
 }
 
 void drop_dense_block(FloatModel& m, int il) {
-  for (const char* part : {"gate", "up", "down"}) m.drop(at_layer(il, std::string("ffn_") + part + ".weight"));
+  for (const char* part : {"gate", "up", "down"}) m.drop(in_layer(il, std::string("ffn_") + part + ".weight"));
 }
 
 TEST(ArchTwins, DifferByNameOnly) {
@@ -87,24 +61,24 @@ TEST(ArchTwins, DifferByNameOnly) {
 
 TEST(ArchTwins, SeedOssNamesTheSecondNormAfterAttention) {
   expect_twin("qwen2-dense", "seed_oss", [](FloatModel& m) {
-    for (const int il : {0, 1}) m.rename(at_layer(il, "ffn_norm.weight"), at_layer(il, "post_attention_norm.weight"));
+    for (const int il : {0, 1}) m.rename(in_layer(il, "ffn_norm.weight"), in_layer(il, "post_attention_norm.weight"));
   });
 }
 
 TEST(ArchTwins, ChatGlmHasGateAndUpInOneMatrix) {
   FloatModel m = golden_model("llama-dense");
   for (const int il : {0, 1})
-    for (const char* part : {"gate", "up", "down"}) m.drop(at_layer(il, std::string("ffn_") + part + ".bias"));
+    for (const char* part : {"gate", "up", "down"}) m.drop(in_layer(il, std::string("ffn_") + part + ".bias"));
   const std::vector<float> want = logits_of_model(m);
   m.become("chatglm");
   for (const int il : {0, 1}) {
-    FloatModel::Entry& up = m.at(at_layer(il, "ffn_up.weight"));
-    const std::vector<float> gate = m.at(at_layer(il, "ffn_gate.weight")).values;
+    FloatModel::Entry& up = m.at(in_layer(il, "ffn_up.weight"));
+    const std::vector<float> gate = m.at(in_layer(il, "ffn_gate.weight")).values;
     up.values.insert(up.values.begin(), gate.begin(), gate.end());
     up.shape[1] *= 2;
-    m.drop(at_layer(il, "ffn_gate.weight"));
+    m.drop(in_layer(il, "ffn_gate.weight"));
   }
-  EXPECT_LE(relative_error(logits_of_model(m), want), kTwinRounding);
+  EXPECT_LE(relative_squared_error(logits_of_model(m), want), kTwinRounding);
 }
 
 TEST(ArchTwins, Qwen3VlMoeIsQwen3MoeWithSections) {
@@ -121,14 +95,14 @@ TEST(ArchTwins, LladaMoeIsRnd1WithoutDividedWeights) {
     m.keys.set(name + ".expert_used_count", n_used);
     return logits_of_model(m);
   };
-  EXPECT_LE(relative_error(logits("llada-moe", 4), logits("rnd1", 4)), kTwinRounding);
-  EXPECT_GE(relative_error(logits("llada-moe", 2), logits("rnd1", 2)), kTwinVisible);
+  EXPECT_LE(relative_squared_error(logits("llada-moe", 4), logits("rnd1", 4)), kTwinRounding);
+  EXPECT_GE(relative_squared_error(logits("llada-moe", 2), logits("rnd1", 2)), kTwinVisible);
 }
 
 // In steps of two, only the second layer has experts.
 TEST(ArchTwins, Ernie45MoeHasExpertsInSteps) {
   expect_twin("ernie4_5-moe", "ernie4_5-moe", [](FloatModel& m) {
-    for (const int il : {0, 1}) m.drop(at_layer(il, "attn_output.bias"));
+    for (const int il : {0, 1}) m.drop(in_layer(il, "attn_output.bias"));
     m.keys.set("ernie4_5-moe.expert_count", 3u);
     m.keys.set("ernie4_5-moe.expert_used_count", 2u);
     m.keys.set("ernie4_5-moe.expert_feed_forward_length", 192u);
@@ -145,8 +119,8 @@ TEST(ArchTwins, HunyuanMoeHasASharedExpert) {
     for (const int il : {0, 1}) {
       become_experts(m, il, 3, 0.25f);
       for (const std::string part : {"gate", "up", "down"})
-        m.rename(at_layer(il, "ffn_" + part + ".weight"), at_layer(il, "ffn_" + part + "_shexp.weight"));
-      m.scale(at_layer(il, "ffn_down_shexp.weight"), 0.75f);
+        m.rename(in_layer(il, "ffn_" + part + ".weight"), in_layer(il, "ffn_" + part + "_shexp.weight"));
+      m.scale(in_layer(il, "ffn_down_shexp.weight"), 0.75f);
     }
   });
 }
@@ -164,15 +138,39 @@ TEST(ArchTwins, ExaoneMoeBeginsWithDenseLayers) {
     m.keys.set("exaone-moe.leading_dense_block_count", 1u);
     become_experts(m, 1, 3, 0.5f);
     for (const std::string part : {"gate", "up", "down"})
-      m.rename(at_layer(1, "ffn_" + part + ".weight"), at_layer(1, "ffn_" + part + "_shexp.weight"));
-    m.scale(at_layer(1, "ffn_down_shexp.weight"), 0.5f);
+      m.rename(in_layer(1, "ffn_" + part + ".weight"), in_layer(1, "ffn_" + part + "_shexp.weight"));
+    m.scale(in_layer(1, "ffn_down_shexp.weight"), 0.5f);
   });
+}
+
+// As long as all keys are chosen.
+TEST(ArchTwins, DeepSeek32AndGlmDsaAreMistral4) {
+  expect_twin("mistral4-moe", "deepseek32",
+              [](FloatModel& m) { m.keys.set("deepseek32.attention.indexer.top_k", 64u); });
+  FloatModel m = golden_model("mistral4-moe");
+  m.keys.set("mistral4.rope.scaling.yarn_log_multiplier", 0.0f);
+  const std::vector<float> want = logits_of_model(m);
+  m.become("glm-dsa");
+  m.keys.set("glm-dsa.attention.indexer.top_k", 64u);
+  m.keys.set("glm-dsa.expert_gating_func", 0u);                     // a sigmoid
+  m.keys.set("glm-dsa.rope.scaling.yarn_log_multiplier", 0.0625f);  // not used
+  EXPECT_LE(relative_squared_error(logits_of_model(m), want), kTwinRounding);
+}
+
+TEST(ArchTwins, TextsLongerThanTheChosenKeysAreRefused) {
+  FloatModel m = golden_model("mistral4-moe");
+  m.become("deepseek32");
+  m.keys.set("deepseek32.attention.indexer.top_k", 48u);
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(m.write("twin.gguf")));
+  EXPECT_ERROR(Session::create(engine, {.n_ctx = 64}), "a context of 64 tokens, want at most 48");
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {}));
+  EXPECT_EQ(session->options().n_ctx, 48);
 }
 
 TEST(ArchTwins, HyV3FindsItsExpertsInTheFile) {
   expect_twin("dots1-moe", "hy_v3", [](FloatModel& m) {
     m.keys.set("hy_v3.leading_dense_block_count", 0u);
-    m.rename(at_layer(1, "exp_probs_b.bias"), at_layer(1, "exp_probs_b"));
+    m.rename(in_layer(1, "exp_probs_b.bias"), in_layer(1, "exp_probs_b"));
   });
 }
 

@@ -70,7 +70,26 @@ std::string block_alone(const std::string& path, const std::vector<std::vector<f
   m.keys.set(arch + ".leading_dense_block_count", 0u);
   m.keys.set(arch + ".full_attention_interval", 1u);
   if (arch == "qwen35moe") m.keys.set_array(arch + ".attention.recurrent_layers", std::vector<int32_t>{0});
+  // Heads of cohere2moe are rotated, which its layers are only with a window.
+  if (m.file->metadata().find(arch + ".attention.sliding_window_pattern") != nullptr)
+    m.keys.set_array(arch + ".attention.sliding_window_pattern", std::vector<int32_t>{arch == "cohere2moe" ? 1 : 0});
   return m.write(arch + "-block.gguf");
+}
+
+// The hidden states of step35 and mimo2 come before the final norm, those of the others after it.
+void expect_logits_of_hidden(FloatModel& weights, const Session& trunk, std::span<const float> logits) {
+  const std::string arch = trunk.engine().model().info().architecture;
+  const auto width = static_cast<size_t>(trunk.engine().model().info().n_embd);
+  const auto first = trunk.hidden().first(width);
+  std::vector<double> x(first.begin(), first.end());
+  if (arch == "step35" || arch == "mimo2") x = normed(first, weights.at("output_norm.weight").values);
+  const std::vector<float>& output = weights.at("output.weight").values;
+  const double scale = arch == "cohere2moe" ? 0.5 : 1.0;
+  for (size_t i = 0; i < output.size() / width; ++i) {
+    const double want =
+        scale * std::inner_product(x.begin(), x.end(), output.begin() + static_cast<ptrdiff_t>(i * width), 0.0);
+    EXPECT_NEAR(logits[i], want, 1e-4) << i;  // sums of f32 products of order 1
+  }
 }
 
 void check_formula(const std::string& path) {
@@ -90,6 +109,8 @@ void check_formula(const std::string& path) {
   EXPECT_TRUE(plain->hidden().empty());
   const size_t width = trunk->hidden().size() / tokens.size();
   ASSERT_EQ(width, static_cast<size_t>(engine->model().info().n_embd));
+
+  expect_logits_of_hidden(weights, *trunk, want_logits);
 
   // The hidden states of the tokens before, with zeros before the first one.
   std::vector<float> before(width, 0.0f);

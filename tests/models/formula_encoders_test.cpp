@@ -1,5 +1,6 @@
 // Encoders as tiny files of random weights. The embeddings of all tokens are compared with the formulas of the
 // architecture in double precision.
+#include "tessera/engine/embedding.h"
 #include "tests/support/formula_model.h"
 
 namespace tessera {
@@ -175,6 +176,35 @@ TEST(FormulaEncoders, NeoBertAndEuroBertHaveNormsBeforeBlocks) {
   }
 }
 
+// Pooled embeddings pass through dense_2 and dense_3; embeddings of tokens do not.
+void expect_projected(TinyModel& m, const Formula& formula) {
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(m.write("dense.gguf")));
+  const std::vector<std::vector<int32_t>> texts = {{1, 2, 3, 4, 5}, {6, 7}};
+  for (const auto pooling : {nn::Pooling::mean, nn::Pooling::last, nn::Pooling::none}) {
+    ASSERT_OK_AND_ASSIGN(const SessionOptions options,
+                         embedding_session(*engine, texts, pooling, {.type_k = DType::f32, .type_v = DType::f32}));
+    ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, options));
+    ASSERT_OK(embed(
+        *session, texts, pooling,
+        [&](size_t i, std::span<const float> values) -> Result<> {
+          Rows rows = formula(m, embedded(m, texts[i]));
+          const Rows all = rows;
+          if (pooling == nn::Pooling::last) rows = {all.back()};
+          if (pooling == nn::Pooling::mean) {
+            rows = {Vec(kWidth, 0.0)};
+            for (const Vec& row : all) rows[0] = plus(rows[0], row, 1.0 / static_cast<double>(all.size()));
+          }
+          if (pooling != nn::Pooling::none) rows[0] = product(m, "dense_3", product(m, "dense_2", rows[0], 8), kWidth);
+          EXPECT_EQ(values.size(), rows.size() * kWidth);
+          for (size_t at = 0; at < values.size(); ++at)
+            EXPECT_NEAR(values[at], rows[at / kWidth][at % kWidth], 2e-5) << i << " at " << at;  // sums of f32 products
+          return {};
+        },
+        nullptr));
+  }
+  EXPECT_ERROR(embedding_pooling(*engine, nn::Pooling::rank), "the model has no rank head");
+}
+
 TEST(FormulaEncoders, GemmaEmbeddingHasSymmetricWindows) {
   Heads full{.base = 700.0, .norms = HeadNorms::before, .is_causal = false};
   Heads windowed = full;
@@ -198,8 +228,15 @@ TEST(FormulaEncoders, GemmaEmbeddingHasSymmetricWindows) {
   TinyModel with_dense = m;
   formula(with_dense, embedded(m, std::vector<int32_t>{1, 2, 3}));
   weight(with_dense, "dense_2.weight", {kWidth, 8});
+  TinyModel without_second = with_dense;
+  without_second.key("dense_2_feat_out", 8);
+  weight(with_dense, "dense_3.weight", {8, kWidth});
+  TinyModel without_width = with_dense;
+  with_dense.key("dense_2_feat_out", 8);
   expect_embeddings(m, formula);
-  EXPECT_ERROR(load_engine(with_dense.write("dense.gguf")), "dense layers after pooling (dense_2) are not supported");
+  expect_projected(with_dense, formula);
+  EXPECT_ERROR(load_engine(without_second.write("second.gguf")), "tensor dense_3.weight [8, 24] is missing");
+  EXPECT_ERROR(load_engine(without_width.write("width.gguf")), "dense_2.weight");
 }
 
 TEST(FormulaEncoders, LlamaEmbedIsCausalUnlessTheFileSaysOtherwise) {

@@ -1,5 +1,7 @@
-// Gated delta nets (Qwen 3 Next and 3.5) and RWKV 7. Logits are compared with the formulas in double precision and must
-// have the same bits for any batching of the tokens.
+// Gated delta nets (Qwen 3 Next and 3.5), RWKV 7, and Qwen 2 with its time mixing. Logits are compared with the
+// formulas in double precision and must have the same bits for any batching of the tokens.
+#include <functional>
+
 #include "tests/support/tiny_qwen.h"
 
 namespace tessera {
@@ -168,10 +170,15 @@ Rows time_mix(const TinyModel& m, const std::string& blk, const Rows& x, Rows& v
           if (i == 0) bonus += r[at(j)] * key * m.at(blk + "time_mix_r_k.weight", h * kHead + j);
         }
       }
-      head = layer_norm(head, 64e-5);
-      for (int64_t i = 0; i < kHead; ++i)
-        out.push_back(head[static_cast<size_t>(i)] * m.at(blk + "time_mix_ln.weight", h * kHead + i) +
-                      m.at(blk + "time_mix_ln.bias", h * kHead + i) + v[at(i)] * bonus);
+      const bool has_norm = m.has(blk + "time_mix_ln.weight");
+      if (has_norm) head = layer_norm(head, 64e-5);
+      for (int64_t i = 0; i < kHead; ++i) {
+        double value = head[static_cast<size_t>(i)];
+        if (has_norm)
+          value =
+              value * m.at(blk + "time_mix_ln.weight", h * kHead + i) + m.at(blk + "time_mix_ln.bias", h * kHead + i);
+        out.push_back(value + v[at(i)] * bonus);
+      }
     }
     if (has_gate) out = times(out, low_rank("g", lerp(t, 5), sigmoid));
     y.push_back(mul(m, blk + "time_mix_output.weight", out));
@@ -193,8 +200,9 @@ Rows channel_mix(const TinyModel& m, const std::string& blk, const Rows& x) {
   return y;
 }
 
-void check_rwkv7(bool has_gate) {
-  TinyModel m("rwkv7", 2);
+TinyModel rwkv7_model(const char* architecture, bool has_gate,
+                      const std::function<void(TinyModel&, const std::string&)>& add_rest) {
+  TinyModel m(architecture, 2);
   m.key("attention.head_count", 0);
   m.key("feed_forward_length", 30);
   m.key("wkv.head_size", kHead);
@@ -202,15 +210,8 @@ void check_rwkv7(bool has_gate) {
   m.key("attention.iclr_lora_rank", 4);
   m.key("attention.value_residual_mix_lora_rank", 3);
   m.key("attention.gate_lora_rank", has_gate ? 6 : 0);
-  const auto layer_norm_weights = [&](const std::string& name) {
-    m.norm(name, {kWidth});
-    m.add(name + ".bias", {kWidth}, 0.3f);
-  };
-  layer_norm_weights("token_embd_norm");
-  layer_norm_weights("output_norm");
   for (int64_t il = 0; il < 2; ++il) {
     const std::string blk = block(il), time = blk + "time_mix_";
-    for (const char* name : {"attn_norm", "attn_norm_2", "time_mix_ln"}) layer_norm_weights(blk + name);
     m.add(time + "lerp_fused.weight", {kWidth, 1, 1, has_gate ? 6 : 5}, 0.5f, 0.5f);
     for (const char* name : {"receptance", "key", "value", "output"}) m.add(time + name + ".weight", {kWidth, kWidth});
     for (const auto& [which, rank] :
@@ -221,10 +222,25 @@ void check_rwkv7(bool has_gate) {
       if (*which != 'g') m.add(time + which + "0.weight", {kWidth});
     }
     for (const char* name : {"k_k", "k_a", "r_k"}) m.add(time + name + ".weight", {kWidth}, 0.5f, 0.5f);
-    m.add(blk + "channel_mix_lerp_k.weight", {kWidth}, 0.5f, 0.5f);
-    m.add(blk + "channel_mix_key.weight", {kWidth, 30});
-    m.add(blk + "channel_mix_value.weight", {30, kWidth});
+    add_rest(m, blk);
   }
+  return m;
+}
+
+void add_layer_norm(TinyModel& m, const std::string& name) {
+  m.norm(name, {kWidth});
+  m.add(name + ".bias", {kWidth}, 0.3f);
+}
+
+void check_rwkv7(bool has_gate) {
+  TinyModel m = rwkv7_model("rwkv7", has_gate, [](TinyModel& w, const std::string& blk) {
+    for (const char* name : {"attn_norm", "attn_norm_2", "time_mix_ln"}) add_layer_norm(w, blk + name);
+    w.add(blk + "channel_mix_lerp_k.weight", {kWidth}, 0.5f, 0.5f);
+    w.add(blk + "channel_mix_key.weight", {kWidth, 30});
+    w.add(blk + "channel_mix_value.weight", {30, kWidth});
+  });
+  add_layer_norm(m, "token_embd_norm");
+  add_layer_norm(m, "output_norm");
   check(m, [&](const TinyModel& model, std::span<const int32_t> tokens) {
     Rows x = each(embedded(model, tokens), [&](const Vec& v) { return layer_norm(model, "token_embd_norm", v); });
     Rows v_first;
@@ -239,9 +255,35 @@ void check_rwkv7(bool has_gate) {
   });
 }
 
+void check_arwkv7(bool has_gate, bool has_head_norm) {
+  TinyModel m = rwkv7_model("arwkv7", has_gate, [&](TinyModel& w, const std::string& blk) {
+    for (const char* name : {"attn_norm", "ffn_norm"}) w.norm(blk + name, {kWidth});
+    if (has_head_norm) add_layer_norm(w, blk + "time_mix_ln");
+    add_ffn(w, blk, "", 30);
+  });
+  m.norm("output_norm", {kWidth});
+  check(m, [&](const TinyModel& model, std::span<const int32_t> tokens) {
+    Rows x = embedded(model, tokens), v_first;
+    for (int64_t il = 0; il < 2; ++il) {
+      const std::string blk = block(il);
+      const Rows n = each(x, [&](const Vec& v) { return rms(model, blk + "attn_norm.weight", v); });
+      x = each_plus(x, time_mix(model, blk, n, v_first, has_gate));
+      x = each_plus(x, each(x, [&](const Vec& v) {
+                      return ffn(model, blk + "ffn_{}.weight", rms(model, blk + "ffn_norm.weight", v));
+                    }));
+    }
+    return logits_of_rms(model, x);
+  });
+}
+
 TEST(RecurrentModels, Rwkv7IsTimeAndChannelMixing) {
   check_rwkv7(true);
   check_rwkv7(false);
+}
+
+TEST(RecurrentModels, Arwkv7IsTimeMixingAndSwiGlu) {
+  check_arwkv7(true, true);
+  check_arwkv7(false, false);
 }
 
 }  // namespace

@@ -252,6 +252,119 @@ void check_granite(bool has_rope, bool has_experts) {
   });
 }
 
+// PLaMo 2: heads of 8 values, whose gate and x are adjacent in the input product. The rank of dt is 64 at the least.
+constexpr int64_t kPlamoHeads = 3, kPlamoDim = 8, kPlamoStates = 6, kPlamoRank = 64;
+
+Rows plamo_mixer(TinyModel& w, const std::string& blk, const Rows& x) {
+  constexpr int64_t n = kPlamoHeads * kPlamoDim;
+  Rows u, gates, y;
+  for (const Vec& row : x) {
+    const Vec all = product(w, blk + "ssm_in", row, 2 * n);
+    Vec gate, value;
+    for (int64_t h = 0; h < kPlamoHeads; ++h)
+      for (int64_t i = 0; i < kPlamoDim; ++i) {
+        gate.push_back(all[static_cast<size_t>(2 * h * kPlamoDim + i)]);
+        value.push_back(all[static_cast<size_t>((2 * h + 1) * kPlamoDim + i)]);
+      }
+    gates.push_back(gate), u.push_back(value);
+  }
+  weight(w, blk + "ssm_conv1d.weight", {4, n});
+  u = conv(w, blk + "ssm_conv1d", u);
+  Vec state(static_cast<size_t>(n * kPlamoStates), 0.0);
+  for (size_t t = 0; t < x.size(); ++t) {
+    for (double& v : u[t]) v = silu(v);
+    const Vec all = product(w, blk + "ssm_x", u[t], kPlamoRank + 2 * kPlamoStates);
+    const Vec b = normed(w, blk + "ssm_b_norm", part(all, 0, kPlamoStates)),
+              c = normed(w, blk + "ssm_c_norm", part(all, kPlamoStates, kPlamoStates)),
+              low = normed(w, blk + "ssm_dt_norm", part(all, 2 * kPlamoStates, kPlamoRank));
+    const auto& bias = weight(w, blk + "ssm_dt.bias", {kPlamoHeads});
+    const Vec dt = plus(product(w, blk + "ssm_dt", low, kPlamoHeads), Vec(bias.begin(), bias.end()));
+    Vec out;
+    for (int64_t i = 0; i < n; ++i) {
+      const auto h = static_cast<size_t>(i / kPlamoDim), at = static_cast<size_t>(i);
+      const double step = softplus(dt[h]);
+      double sum = weight(w, blk + "ssm_d", {kPlamoHeads})[h] * u[t][at];
+      const double decay = std::exp(step * weight(w, blk + "ssm_a", {kPlamoHeads}, 0.9f, -1.5f)[h]);
+      for (size_t s = 0; s < kPlamoStates; ++s) {
+        double& e = state[at * kPlamoStates + s];
+        e = decay * e + step * u[t][at] * b[s];
+        sum += e * c[s];
+      }
+      out.push_back(sum * silu(gates[t][at]));
+    }
+    y.push_back(product(w, blk + "ssm_out", out, kWidth));
+  }
+  return y;
+}
+
+// Norms of heads have a row of weights per head. Nothing is rotated.
+Rows plamo_attention(TinyModel& w, const std::string& blk, const Rows& x) {
+  const Heads a{.n_kv = 2};
+  std::vector<Rows> qs, ks, vs;
+  for (const Vec& row : x) {
+    const Vec all = product(w, blk + "attn_qkv", row, (a.n + 2 * a.n_kv) * a.dim);
+    const auto heads_of = [&](int64_t first, int64_t n, const char* norm) {
+      Rows heads;
+      for (int64_t h = 0; h < n; ++h) {
+        Vec head = part(all, (first + h) * a.dim, a.dim);
+        if (norm != nullptr) {
+          const auto& scale = weight(w, blk + norm, {a.dim, n}, 0.3f, 1.0f);
+          const auto begin = scale.begin() + h * a.dim;
+          head = times(rms(w, "", head), Vec(begin, begin + a.dim));
+        }
+        heads.push_back(head);
+      }
+      return heads;
+    };
+    qs.push_back(heads_of(0, a.n, "attn_q_norm.weight"));
+    ks.push_back(heads_of(a.n, a.n_kv, "attn_k_norm.weight"));
+    vs.push_back(heads_of(a.n + a.n_kv, a.n_kv, nullptr));
+  }
+  return each(mixed(w, blk, qs, ks, vs, a),
+              [&](const Vec& row) { return product(w, blk + "attn_output", row, kWidth); });
+}
+
+TinyModel plamo2_model() {
+  TinyModel m("plamo2", 3);
+  m.keys("attention.head_count", {0, 4, 0});
+  m.keys("attention.head_count_kv", {0, 2, 0});
+  m.key("attention.key_length", 8);
+  m.key("attention.value_length", 8);
+  m.key("feed_forward_length", kNFf);
+  m.key("ssm.conv_kernel", 4);
+  m.key("ssm.inner_size", kPlamoHeads * kPlamoDim);
+  m.key("ssm.state_size", kPlamoStates);
+  m.key("ssm.time_step_rank", kPlamoHeads);
+  m.key("ssm.group_count", 0);
+  return m;
+}
+
+TEST(RecurrentModels, Plamo2IsMambaWithHeadsAndAttentionWithoutRope) {
+  TinyModel m = plamo2_model();
+  expect_formula(m, [&](TinyModel& w, Rows x) {
+    for (int64_t il = 0; il < 3; ++il) {
+      const std::string blk = block(il);
+      const Rows n = all_normed(w, blk + "attn_norm.weight", x);
+      const Rows y = il == 1 ? plamo_attention(w, blk, n) : plamo_mixer(w, blk, n);
+      x = each_plus(x, all_normed(w, blk + "post_attention_norm", y));
+      const Rows f = each(all_normed(w, blk + "ffn_norm.weight", x), [&](const Vec& row) {
+        const Vec both = product(w, blk + "ffn_up", row, 2 * kNFf);
+        Vec gate = part(both, 0, kNFf);
+        for (double& g : gate) g = silu(g);
+        return product(w, blk + "ffn_down", times(gate, part(both, kNFf, kNFf)), kWidth);
+      });
+      x = each_plus(x, all_normed(w, blk + "post_ffw_norm", f));
+    }
+    return output_logits(w, x);
+  });
+}
+
+TEST(RecurrentModels, Plamo2RefusesHeadsThatDoNotDivideTheWidth) {
+  TinyModel m = plamo2_model();
+  m.key("ssm.time_step_rank", 5);
+  EXPECT_ERROR(load_engine(m.write("plamo2.gguf")), "ssm.inner_size 24, ssm.time_step_rank 5: want a multiple");
+}
+
 TEST(RecurrentModels, GraniteHybridIsMamba2AndAttention) {
   check_granite(true, false);
   check_granite(false, true);

@@ -11,13 +11,47 @@
 namespace tessera::testing {
 
 /// Models to which a head can be added: the architectures whose heads are supported.
-inline constexpr const char* kHeadModels[] = {"glm4moe-moe", "deepseek2-moe", "qwen3next", "qwen35", "qwen35moe"};
+inline constexpr const char* kHeadModels[] = {"glm4moe-moe", "deepseek2-moe", "qwen3next", "qwen35",
+                                              "qwen35moe",   "cohere2moe",    "step35",    "mimo2"};
+
+/// Two layers of attention and of a dense block, of an architecture with a flag per layer that tells which have a
+/// window. The window is longer than the texts of the tests.
+inline tiny::TinyModel tiny_window_model(const std::string& architecture) {
+  using namespace tiny;
+  TinyModel m(architecture, 2);
+  const AttentionRules rules{.n_heads = 4, .n_heads_kv = 2};
+  m.key("attention.head_count", rules.n_heads);
+  m.key("attention.head_count_kv", rules.n_heads_kv);
+  m.key("attention.key_length", rules.dim);
+  m.key("attention.value_length", rules.dim);
+  m.key("attention.sliding_window", 100);
+  m.keys("attention.sliding_window_pattern", {1, 0});
+  m.key("feed_forward_length", 20);
+  m.norm("output_norm", {kWidth});
+  for (int64_t il = 0; il < 2; ++il) {
+    m.norm(block(il) + "attn_norm", {kWidth});
+    m.norm(block(il) + "ffn_norm", {kWidth});
+    add_attention(m, block(il), rules);
+    add_ffn(m, block(il), "", 20);
+  }
+  return m;
+}
 
 /// The path of one of kHeadModels, without a head.
 inline std::string headless_model(const std::string& name) {
   if (name == "qwen3next") return tiny::tiny_qwen(tiny::Qwen::next).write("qwen3next.gguf");
   if (name == "qwen35") return tiny::tiny_qwen(tiny::Qwen::dense35).write("qwen35.gguf");
   if (name == "qwen35moe") return tiny::tiny_qwen(tiny::Qwen::moe35).write("qwen35moe.gguf");
+  if (name == "step35" || name == "mimo2") return tiny_window_model(name).write(name + ".gguf");
+  if (name == "cohere2moe") {
+    tiny::TinyModel m = tiny_window_model(name);
+    m.key("logit_scale", 0.5f);
+    m.key("expert_count", tiny::kExperts);
+    m.key("expert_used_count", 2);
+    m.key("expert_feed_forward_length", 10);
+    for (int64_t il = 0; il < 2; ++il) tiny::add_experts(m, tiny::block(il), 10);
+    return m.write("cohere2moe.gguf");
+  }
   return arch_model(name);
 }
 
@@ -32,6 +66,8 @@ inline void add_head(FloatModel& m, int donor, HeadWeights weights) {
   m.keys.set(arch + ".nextn_predict_layers", 1u);
   if (m.file->metadata().find(arch + ".attention.recurrent_layers") != nullptr && arch == "qwen35moe")
     m.keys.set_array(arch + ".attention.recurrent_layers", std::vector<int32_t>{1, 0, 1, 0});
+  if (m.file->metadata().find(arch + ".attention.sliding_window_pattern") != nullptr)
+    m.keys.set_array(arch + ".attention.sliding_window_pattern", std::vector<int32_t>{1, 0, 0});
   const std::string from = "blk." + std::to_string(donor) + ".", to = "blk." + std::to_string(n_layers) + ".";
   std::vector<FloatModel::Entry> block;
   for (const FloatModel::Entry& entry : m.tensors)

@@ -19,13 +19,12 @@ class BailingMoe final : public Transformer {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_bailingmoe(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<BailingMoe>(files, rope,
-                                        {.architecture = "bailingmoe",
-                                         .output = OutputWeights::own,
-                                         .mixture = {.layers = ExpertLayers::all,
-                                                     .shared = SharedWidth::counted,
-                                                     .normalize_key = KeyUse::optional,
-                                                     .scale_key = KeyUse::optional}});
+  return create_transformer<BailingMoe>(
+      files, rope,
+      {.architecture = "bailingmoe",
+       .output = OutputWeights::own,
+       .mixture = {
+           .layers = ExpertLayers::all, .shared = SharedWidth::counted, .reads_norm = true, .reads_scale = true}});
 }
 
 }  // namespace tessera

@@ -49,8 +49,8 @@ Result<std::unique_ptr<Model>> create_cohere2moe(const ModelFiles& files, const 
                                                      .shared = SharedWidth::own_or_counted,
                                                      .gating = nn::Gating::sigmoid,
                                                      .gating_key = KeyUse::optional,
-                                                     .normalize_key = KeyUse::optional,
-                                                     .scale_key = KeyUse::optional},
+                                                     .reads_norm = true,
+                                                     .reads_scale = true},
                                          .heads = PredictionHeads::after_norm});
 }
 

@@ -85,8 +85,8 @@ constexpr TransformerTraits traits_of(std::string_view name, PredictionHeads hea
           .mixture = {.layers = ExpertLayers::after_dense,
                       .shared = SharedWidth::counted,
                       .gating_key = KeyUse::optional,
-                      .normalize_key = KeyUse::optional,
-                      .scale_key = KeyUse::optional},
+                      .reads_norm = true,
+                      .reads_scale = true},
           .heads = heads};
 }
 

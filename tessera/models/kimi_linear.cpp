@@ -88,7 +88,7 @@ Result<std::unique_ptr<Model>> create_kimi_linear(const ModelFiles& files, const
                                          .mixture = {.layers = ExpertLayers::after_dense,
                                                      .shared = SharedWidth::counted,
                                                      .gating_key = KeyUse::required,
-                                                     .scale_key = KeyUse::optional},
+                                                     .reads_scale = true},
                                          .min_heads_kv = 0});
 }
 

@@ -30,8 +30,8 @@ Result<std::unique_ptr<Model>> create_minimax_m3(const ModelFiles& files, const 
                                         .mixture = {.layers = ExpertLayers::after_dense,
                                                     .shared = SharedWidth::counted,
                                                     .gating_key = KeyUse::required,
-                                                    .normalize_key = KeyUse::optional,
-                                                    .scale_key = KeyUse::optional}});
+                                                    .reads_norm = true,
+                                                    .reads_scale = true}});
 }
 
 }  // namespace tessera

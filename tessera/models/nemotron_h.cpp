@@ -81,8 +81,8 @@ Result<std::unique_ptr<Model>> create_nemotron_h_kind(const ModelFiles& files, c
                                                     .width = ExpertWidth::own_or_share,
                                                     .shared = SharedWidth::own,
                                                     .gating = nn::Gating::sigmoid,
-                                                    .normalize_key = KeyUse::optional,
-                                                    .scale_key = KeyUse::optional},
+                                                    .reads_norm = true,
+                                                    .reads_scale = true},
                                         .min_heads_kv = 0});
 }
 

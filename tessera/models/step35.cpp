@@ -69,8 +69,8 @@ Result<std::unique_ptr<Model>> create_step35(const ModelFiles& files, const Rope
                                                  .shared = SharedWidth::own,
                                                  .gating = nn::Gating::sigmoid,
                                                  .gating_key = KeyUse::optional,
-                                                 .normalize_key = KeyUse::optional,
-                                                 .scale_key = KeyUse::optional},
+                                                 .reads_norm = true,
+                                                 .reads_scale = true},
                                      .heads = PredictionHeads::before_norm});
 }
 

@@ -3,7 +3,6 @@
 // layers attend to themselves, then to the encoder's output, whose K and V the encoder's graph stores.
 #include <fmt/format.h>
 
-#include <cfloat>
 #include <cmath>
 #include <utility>
 
@@ -71,17 +70,17 @@ class T5Encoder : public Transformer {
                        .ffn_norm = norm(name("ffn_norm"), {n_embd}),
                        .ffn = {.up = linear(name("ffn_up"), n_embd, n_ff),
                                .down = linear(name("ffn_down"), n_ff, n_embd),
-                               .activation = nn::Activation::gelu}};
+                               .activation = nn::Activation::relu}};
     l.attention.relative_bias = bias;
-    if (weights_.has(name("ffn_gate.weight"))) l.ffn.gate = linear(name("ffn_gate"), n_embd, n_ff);
+    if (weights_.has(name("ffn_gate.weight"))) {
+      l.ffn.gate = linear(name("ffn_gate"), n_embd, n_ff);
+      l.ffn.activation = nn::Activation::gelu;
+    }
     return l;
   }
 
   static Value feed_forward(LayerBuilder& s, Value x, const TransformerLayer& l) {
-    const Value n = s.norm(x, l.ffn_norm);
-    if (l.ffn.gate.weight != nullptr) return s.residual(x, s.ffn(n, l));
-    const Value hidden = s.b.clamp(nn::linear(s.b, n, l.ffn.up), 0.0f, FLT_MAX);  // ReLU
-    return s.residual(x, nn::linear(s.b, hidden, l.ffn.down));
+    return s.residual(x, s.ffn(s.norm(x, l.ffn_norm), l));
   }
 
  private:

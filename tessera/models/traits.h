@@ -8,9 +8,14 @@
 
 namespace tessera {
 
-/// Weights of the output layer: a tensor of their own or, if the file has none, the embedding's; always their own;
-/// always their own, which are also the embedding if the file has none; always the embedding's; no output layer.
-enum class OutputWeights : uint8_t { own_or_embedding, own, own_or_both, embedding, none };
+/// Weights of the output layer.
+enum class OutputWeights : uint8_t {
+  own_or_embedding,  // a tensor of their own or, if the file has none, the embedding's
+  own,
+  own_or_both,  // their own, which are also the embedding if the file has none
+  embedding,    // the embedding's
+  none,         // the model has no output layer
+};
 
 /// Part of a head that is rotated.
 enum class RopePart : uint8_t { none, some, whole };
@@ -19,8 +24,12 @@ enum class RopePart : uint8_t { none, some, whole };
 /// Files of other types have such scales too, but llama.cpp applies them in few architectures only.
 enum class FfnScales : uint8_t { nvfp4, all };
 
-/// The dense feed-forward block: gate, up and down; gate and up in one matrix, and down; up and down.
-enum class FfnForm : uint8_t { gated, fused, plain };
+/// The weights of the dense feed-forward block.
+enum class FfnForm : uint8_t {
+  gated,  // gate, up and down
+  fused,  // gate and up in one matrix, and down
+  plain,  // up and down
+};
 
 /// The formula of a layer on x.
 enum class LayerForm : uint8_t {
@@ -76,10 +85,17 @@ enum class ExpertLayers : uint8_t { none, if_counted, all, after_dense, with_rou
 /// the same or, if absent, feed_forward_length; always feed_forward_length.
 enum class ExpertWidth : uint8_t { own, own_or_share, own_or_dense, dense };
 
-/// Columns of the shared expert, of the width w = expert_shared_feed_forward_length and the count c =
-/// expert_shared_count: none; w; w or else those of an expert; w or else the dense block's; c times those of an expert;
-/// c times (w or else those of an expert); w or else c times those of an expert.
-enum class SharedWidth : uint8_t { none, own, own_or_expert, own_or_dense, counted, counted_own, own_or_counted };
+/// Columns of the shared expert. Its own key is expert_shared_feed_forward_length, and expert_shared_count counts
+/// shared experts, which files store as one.
+enum class SharedWidth : uint8_t {
+  none,
+  own,             // its own key
+  own_or_expert,   // its own key or, if absent, those of an expert
+  own_or_dense,    // its own key or, if absent, those of the dense block
+  counted,         // the count times those of an expert
+  counted_own,     // the count times (its own key or, if absent, those of an expert)
+  own_or_counted,  // its own key or, if absent, the count times those of an expert
+};
 
 /// The mixture of experts of an architecture.
 struct MixtureTraits {
@@ -91,8 +107,8 @@ struct MixtureTraits {
   nn::Gating gating = nn::Gating::softmax;  // if expert_gating_func is ignored or absent
   KeyUse gating_key = KeyUse::ignored;      // expert_gating_func
   bool normalize = true;                    // divide a token's weights by their sum, if the key is ignored
-  KeyUse normalize_key = KeyUse::ignored;   // expert_weights_norm; absent: false
-  KeyUse scale_key = KeyUse::ignored;       // expert_weights_scale
+  bool reads_norm = false;                  // expert_weights_norm is used; absent: false
+  bool reads_scale = false;                 // expert_weights_scale is used
   KeyUse step_key = KeyUse::ignored;        // interleave_moe_layer_step n: only each n-th layer has experts
 };
 

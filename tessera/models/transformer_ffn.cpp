@@ -68,10 +68,10 @@ Result<nn::Router> Transformer::read_router() const {
                                                   : hp_.integer_or("expert_gating_func", 0, min, kLastGating));
     if (gating != 0) router.gating = static_cast<nn::Gating>(gating);
   }
-  if (t.normalize_key != KeyUse::ignored) {
+  if (t.reads_norm) {
     TESSERA_ASSIGN(router.normalize, hp_.flag_or("expert_weights_norm", false));
   }
-  if (t.scale_key != KeyUse::ignored) {
+  if (t.reads_scale) {
     TESSERA_ASSIGN(router.scale, hp_.real_or("expert_weights_scale", 1.0f, 0.0f, 1e6f));
     if (router.scale == 0.0f) router.scale = 1.0f;  // 0 means "not scaled"
   }

@@ -1,6 +1,6 @@
 // The texts of tokens as a tree by bytes. It finds all tokens that are prefixes of a text, with one step per byte. Used
-// by the tokenizers that match whole tokens (WPM, UGM, RWKV). The children of a node are consecutive and sorted by
-// byte.
+// by the tokenizers that match whole tokens (WPM, UGM, RWKV, PLaMo 2). The children of a node are consecutive and
+// sorted by byte.
 #pragma once
 
 #include <array>

@@ -9,6 +9,7 @@
 
 #include "tessera/text/bpe.h"
 #include "tessera/text/no_vocab.h"
+#include "tessera/text/plamo2.h"
 #include "tessera/text/rwkv.h"
 #include "tessera/text/spm.h"
 #include "tessera/text/ugm.h"
@@ -23,13 +24,14 @@ struct Row {
   Result<std::unique_ptr<const Tokenizer>> (*make)(std::shared_ptr<const Vocab>);
 };
 
-constexpr std::array<Row, 8> kTokenizers{{
+constexpr std::array<Row, 9> kTokenizers{{
     {"llama", make_spm_tokenizer},
     {"gpt2", make_bpe_tokenizer},
     {"gemma4", make_bpe_tokenizer},
     {"bert", make_wpm_tokenizer},
     {"t5", make_ugm_tokenizer},
     {"rwkv", make_rwkv_tokenizer},
+    {"plamo2", make_plamo2_tokenizer},
     {"no_vocab", make_no_vocab_tokenizer},
     {"none", make_no_vocab_tokenizer},
 }};

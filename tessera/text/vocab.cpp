@@ -33,12 +33,13 @@ struct ModelDefaults {
 
 const ModelDefaults& defaults_of(std::string_view model) {
   using enum SpecialToken;
-  static const std::array<ModelDefaults, 6> kModels{{
+  static const std::array<ModelDefaults, 7> kModels{{
       {"llama", true, false, true, {{bos, 1}, {eos, 2}, {unknown, 0}}},
       {"gpt2", false, false, false, {{bos, 11}, {eos, 11}}},
       {"gemma4", true, false, false, {}},
       {"bert", true, false, false, {{bos, 101}, {unknown, 100}, {separator, 102}, {padding, 0}, {mask, 103}}},
       {"t5", false, true, true, {{eos, 1}, {unknown, 2}, {padding, 0}}},
+      {"plamo2", false, false, false, {{bos, 1}, {eos, 2}, {unknown, 0}, {padding, 3}}},
       {"", false, false, false, {}},
   }};
   const auto row = std::find_if(kModels.begin(), kModels.end(), [&](const auto& m) { return m.model == model; });

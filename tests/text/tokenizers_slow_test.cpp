@@ -13,6 +13,7 @@
 #include "tessera/text/detokenize.h"
 #include "tessera/text/pre_tokenizer.h"
 #include "tessera/text/utf8.h"
+#include "tests/support/byte_tokens.h"
 #include "tests/support/small_vocab.h"
 #include "tests/support/testing.h"
 #include "tests/support/vocab_from_gguf.h"
@@ -82,13 +83,17 @@ TEST(Slow, MegabytesOfOneThingTakeSecondsInEveryVocabulary) {
   }
 }
 
-TEST(Slow, MegabytesOfOneThingTakeSecondsInUnigramAndRwkvVocabularies) {
-  for (const std::string_view model : {"t5", "rwkv"}) {
-    VocabData data = testing::small_vocab({{"A"}, {"AA", -1}, {"AAAAAAAA", -1.5}, {" "}, {"a"}, {"."}, {"<", -2}});
+TEST(Slow, MegabytesOfOneThingTakeSecondsInUnigramRwkvAndPlamoVocabularies) {
+  for (const std::string_view model : {"t5", "rwkv", "plamo2"}) {
+    const bool has_bytes = model == "plamo2";
+    std::vector<testing::SmallToken> tokens{{"A"}, {"AA", -1}, {"AAAAAAAA", -1.5}, {" "}, {"a"}, {"."}, {"<", -2}};
+    if (has_bytes)
+      for (const testing::SmallToken& byte : testing::byte_tokens()) tokens.push_back(byte);
+    VocabData data = testing::small_vocab(tokens);
     data.model = model;
     data.special_ids[static_cast<size_t>(SpecialToken::unknown)] = 0;
     const auto tokenizer = testing::make_tokenizer(data);
-    for (const std::string_view unit : kUnits) expect_seconds(*tokenizer, model, unit, false);
+    for (const std::string_view unit : kUnits) expect_seconds(*tokenizer, model, unit, has_bytes);
   }
 }
 

@@ -18,8 +18,13 @@ namespace {
 constexpr int64_t kPieceValues = int64_t{1} << 13;
 
 void change_values(ValueChange change, std::span<float> values) {
-  if (change == ValueChange::add_one)
-    for (float& value : values) value += 1.0f;
+  constexpr float kFifthTo1_5 = 0.0894427191f;  // (1/5)^1.5
+  const float more = change == ValueChange::add_one            ? 1.0f
+                     : change == ValueChange::add_fifth        ? 0.2f
+                     : change == ValueChange::add_fifth_to_1_5 ? kFifthTo1_5
+                                                               : 0.0f;
+  if (more != 0.0f)
+    for (float& value : values) value += more;
   if (change == ValueChange::minus_exp)
     for (float& value : values) value = -torch_exp(value);
 }

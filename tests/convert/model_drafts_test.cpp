@@ -1,91 +1,14 @@
 // What single classes of models do with tensors and settings: orders of elements, cuts, and refusals.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 
-#include "tessera/convert/checkpoints/model_class.h"
-#include "tessera/convert/converted_rows.h"
-#include "tessera/gguf/split.h"
-#include "tests/convert/hub_folder.h"
-#include "tests/support/testing.h"
+#include "tests/convert/model_drafts.h"
 
 namespace tessera::convert {
 namespace {
 
 using namespace testing;
-
-struct DraftTensor {
-  std::string name;
-  std::vector<int64_t> shape;
-};
-using SmallFiles = std::vector<std::pair<std::string, std::string>>;
-
-struct Drafted {
-  std::string error{};
-  std::string keys{};  // "KEY=VALUE " each
-  std::vector<ConvertedTensor> tensors{};
-  std::vector<std::vector<float>> values{};  // of the tensors
-
-  const std::vector<float>& of(const std::string& name) const {
-    static const std::vector<float> kNone;
-    for (size_t i = 0; i < tensors.size(); ++i)
-      if (tensors[i].name == name) return values[i];
-    return kNone;
-  }
-};
-
-// Elements are numbered from 0 on, through all tensors. members: of config.json, after the class.
-Drafted draft(const std::string& name, const std::string& members, const std::vector<DraftTensor>& tensors,
-              const SmallFiles& files = {}) {
-  HubFolder folder{.config = R"({"architectures": [")" + name + "\"]" + (members.empty() ? "" : ", ") + members + "}"};
-  float next = 0;
-  for (const DraftTensor& tensor : tensors) {
-    folder.add(tensor.name, tensor.shape, "F32");
-    std::vector<float> values(folder.tensors.back().bytes.size() / 4);
-    for (float& value : values) value = next++;
-    folder.tensors.back().bytes = hub_bytes(values, "F32");
-  }
-  const std::filesystem::path path = folder.write("draft");
-  for (const auto& [file, text] : files) {
-    std::filesystem::create_directories((path / file).parent_path());
-    std::ofstream(path / file) << text;
-  }
-  const Checkpoint checkpoint = Checkpoint::open(path.string()).value();
-  const HubConfig config = HubConfig::read(checkpoint).value();
-  const auto model_class = find_model_class(config);
-  if (!model_class) return {.error = model_class.error().message()};
-  Drafted result;
-  GgufBuilder builder;
-  ModelDraft made{checkpoint, config, (*model_class)->architecture, builder, result.tensors};
-  if (const Result<> drafted = draft_model(**model_class, checkpoint.tensors(), made); !drafted)
-    return {.error = drafted.error().message()};
-  const auto header = builder.header().value();
-  const auto model = ModelFiles::parse_header(header, "draft").value();
-  for (const Metadata::Entry& entry : model->metadata().entries())
-    result.keys += std::string(entry.key) + "=" + to_string(entry.value) + " ";
-  const ConvertedRows rows(checkpoint, result.tensors);
-  for (const ConvertedTensor& tensor : result.tensors) {
-    int64_t n = 1;
-    for (const int64_t extent : tensor.shape) n *= extent;
-    std::vector<float> values(static_cast<size_t>(n));
-    rows.read({.name = tensor.name, .dtype = DType::f32, .shape = {n}}, 0, 1,
-              std::as_writable_bytes(std::span(values)));
-    result.values.push_back(std::move(values));
-  }
-  return result;
-}
-
-void expect_in(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text << "\nwant " << part;
-}
-void expect_not_in(const std::string& text, const std::string& part) {
-  EXPECT_EQ(text.find(part), std::string::npos) << text << "\nwant no " << part;
-}
-
-using Floats = std::vector<float>;
 
 TEST(ModelDrafts, RowsOfGptNeoXAreSortedByKind) {
   const std::string bias = "gpt_neox.layers.0.attention.query_key_value.bias";

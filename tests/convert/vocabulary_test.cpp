@@ -10,6 +10,7 @@
 #include "tessera/convert/vocabulary/vocabulary_classes.h"
 #include "tessera/gguf/reader.h"
 #include "tessera/text/chat/builtin_templates.h"
+#include "tests/convert/plamo_files.h"
 #include "tests/convert/vocabulary_files.h"
 
 namespace tessera::convert {
@@ -88,6 +89,8 @@ TEST(ReadVocabulary, NamesTheFilesThatItLooksFor) {
 TEST(ReadVocabulary, TheFirstKindOfFileCounts) {
   TokenizerFiles files;
   const auto model = [&] { return read_files(files).vocabulary.value().model; };
+  files.write("tokenizer.jsonl", plamo_lines());
+  EXPECT_EQ(model(), "plamo2");
   files.write("rwkv_vocab_v20230424.txt", "1 'a' 1\n");
   EXPECT_EQ(model(), "rwkv");
   files.write("vocab.txt", "a\nb\n");

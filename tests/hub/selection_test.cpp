@@ -88,6 +88,7 @@ TEST(Selection, WithoutGgufFilesTheCheckpointComes) {
                                           "pytorch_model.bin",
                                           "onnx/model.safetensors",
                                           "tokenizer.json",
+                                          "tokenizer.jsonl",
                                           "tokenizer_config.json",
                                           "tokenizer.model",
                                           "vocab.json",
@@ -102,7 +103,7 @@ TEST(Selection, WithoutGgufFilesTheCheckpointComes) {
   EXPECT_EQ(chosen(paths, {}),
             "1_Pooling/config.json README.md additional_chat_templates/tool.jinja chat_template.jinja config.json "
             "merges.txt model-00001-of-00002.safetensors model-00002-of-00002.safetensors model.safetensors.index.json "
-            "tokenizer.json tokenizer.model tokenizer_config.json vocab.json ");
+            "tokenizer.json tokenizer.jsonl tokenizer.model tokenizer_config.json vocab.json ");
   EXPECT_EQ(select_files(listing_of(paths), {}).value().kind, SelectionKind::checkpoint);
   EXPECT_EQ(chosen({"config.json", "consolidated.safetensors", "pytorch_model.bin"}, {}),
             "config.json consolidated.safetensors ");

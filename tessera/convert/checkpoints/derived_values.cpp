@@ -71,6 +71,13 @@ Number mamba_rank(const HubConfig& config) {
   return std::ceil(static_cast<double>(size) / kValuesPerRank);
 }
 
+// PLaMo 2 states the width of a block's state by its heads.
+Number plamo2_width(const HubConfig& config) {
+  TESSERA_ASSIGN(const auto heads, number_or(config, "mamba_num_heads", 64));
+  TESSERA_ASSIGN(const auto size, number_or(config, "hidden_size_per_head", 128));
+  return *heads * *size;
+}
+
 // Multi-head latent attention: lengths of keys in the compressed and in the full form.
 Number latent_key(const HubConfig& config) { return sum_of(config, "kv_lora_rank", "qk_rope_head_dim"); }
 Number full_key(const HubConfig& config) { return sum_of(config, "qk_nope_head_dim", "qk_rope_head_dim"); }
@@ -105,7 +112,7 @@ constexpr DerivedRow kDerivedValues[] = {
     {"=all_layers", all_layers},     {"=mamba_width", mamba_width},
     {"=mamba_rank", mamba_rank},     {"=latent_key", latent_key},
     {"=full_key", full_key},         {"=lfm2_ffn", lfm2_ffn},
-    {"=linear_width", linear_width},
+    {"=linear_width", linear_width}, {"=plamo2_width", plamo2_width},
 };
 
 }  // namespace

@@ -64,9 +64,18 @@ Result<TensorPieces> changed(const StoredTensor& tensor, Change change, const Ru
 }
 
 ValueChange values_of(Change change) {
-  return change == Change::add_one     ? ValueChange::add_one
-         : change == Change::minus_exp ? ValueChange::minus_exp
-                                       : ValueChange::none;
+  switch (change) {
+    case Change::add_one:
+      return ValueChange::add_one;
+    case Change::add_fifth:
+      return ValueChange::add_fifth;
+    case Change::add_fifth_to_1_5:
+      return ValueChange::add_fifth_to_1_5;
+    case Change::minus_exp:
+      return ValueChange::minus_exp;
+    default:
+      return ValueChange::none;
+  }
 }
 
 // A tensor of the result while its experts are collected.

@@ -17,16 +17,18 @@ namespace tessera::convert {
 
 enum class Change : uint8_t {
   same,
-  drop,         // not part of the result
-  spare,        // used only if no other tensor has the name in the result: copies of the token embedding
-  add_one,      // values + 1: norms that store the difference from 1
-  minus_exp,    // -exp(values): decays that are stored as logarithms
-  rope_q,       // rows of q in the order of GGUF (rope_pairs_together), for all heads
-  rope_k,       // the same for k and the KV heads
-  transpose,    // rows and columns of a matrix, or of each matrix, exchanged
-  squeeze,      // without extents of 1
-  first_half,   // of the rows of a matrix, or of each matrix
-  second_half,  // the other rows
+  drop,              // not part of the result
+  spare,             // used only if no other tensor has the name in the result: copies of the token embedding
+  add_one,           // values + 1: norms that store the difference from 1
+  add_fifth,         // values + 1/5
+  add_fifth_to_1_5,  // values + (1/5)^1.5
+  minus_exp,         // -exp(values): decays that are stored as logarithms
+  rope_q,            // rows of q in the order of GGUF (rope_pairs_together), for all heads
+  rope_k,            // the same for k and the KV heads
+  transpose,         // rows and columns of a matrix, or of each matrix, exchanged
+  squeeze,           // without extents of 1
+  first_half,        // of the rows of a matrix, or of each matrix
+  second_half,       // the other rows
 };
 
 struct HeadCounts {
@@ -62,7 +64,7 @@ struct TensorRule {
 };
 
 /// A change of the values when they are read.
-enum class ValueChange : uint8_t { none, add_one, minus_exp };
+enum class ValueChange : uint8_t { none, add_one, add_fifth, add_fifth_to_1_5, minus_exp };
 
 /// A tensor of the result: views of tensors in files, one after another along the first dimension.
 struct ConvertedTensor {

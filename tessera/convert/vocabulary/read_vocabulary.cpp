@@ -11,6 +11,7 @@
 #include "tessera/base/index.h"
 #include "tessera/convert/vocabulary/chat_templates.h"
 #include "tessera/convert/vocabulary/draft.h"
+#include "tessera/convert/vocabulary/plamo_vocabulary.h"
 #include "tessera/convert/vocabulary/ranked_tokens.h"
 #include "tessera/convert/vocabulary/rwkv_vocabulary.h"
 #include "tessera/convert/vocabulary/sentencepiece.h"
@@ -26,9 +27,9 @@ namespace tessera::convert {
 namespace {
 
 using VocabularyReader = Result<std::optional<VocabularyDraft>> (*)(const TokenizerFolder&);
-constexpr std::array<VocabularyReader, 7> kVocabularyReaders{
+constexpr std::array<VocabularyReader, 8> kVocabularyReaders{
     read_sentencepiece, read_tokenizer_json, read_vocab_and_merges, read_vocab_txt,
-    read_rwkv,          read_tekken,         read_tiktoken};
+    read_rwkv,          read_plamo,          read_tekken,           read_tiktoken};
 
 // Texts of Gemma 4 that its programs must see in the output.
 constexpr std::array<std::string_view, 7> kGemma4Visible{
@@ -41,7 +42,8 @@ Result<VocabularyDraft> read_draft(const TokenizerFolder& folder) {
   }
   return fail(ErrorCode::not_found,
               "{}: no vocabulary: none of tokenizer.model, spiece.model, sentencepiece.bpe.model, tokenizer.json, "
-              "vocab.json with merges.txt, vocab.txt, rwkv_vocab_*.txt, tekken.json, tiktoken.model, *.tiktoken",
+              "vocab.json with merges.txt, vocab.txt, rwkv_vocab_*.txt, tokenizer.jsonl, tekken.json, tiktoken.model, "
+              "*.tiktoken",
               folder.path());
 }
 

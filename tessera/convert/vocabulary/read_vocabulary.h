@@ -16,6 +16,7 @@ namespace tessera::convert {
 ///   vocab.json and merges.txt
 ///   vocab.txt
 ///   rwkv_vocab_*.txt
+///   tokenizer.jsonl                                           PLaMo 2 and 3
 ///   tekken.json
 ///   tiktoken.model, *.tiktoken, tokenizer.model               lines of tokens and ranks
 /// Appends to `warnings` what differs from the original but can be loaded, one line each.

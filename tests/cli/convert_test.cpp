@@ -7,6 +7,7 @@
 #include "tests/cli/cli_support.h"
 #include "tests/convert/hub_folder.h"
 #include "tests/convert/lora_folder.h"
+#include "tests/convert/plamo_files.h"
 
 namespace tessera {
 namespace {
@@ -90,6 +91,30 @@ TEST(Convert, TakesTheVocabularyFromAnotherFolder) {
   named.back() = "gpt-9";
   expect_refusal(run_program(named), 1, "pre-tokenizer \"gpt-9\": not known");
   expect_refusal(run_program({"convert", folder, "-o", out, "--vocab", temporary_path("none")}), 1, "no vocabulary");
+}
+
+TEST(Convert, PlamoKeepsItsTokenizer) {
+  const size_t n_tokens = testing::kPlamoFirst + 3;
+  const std::string folder = testing::hub_plamo3(n_tokens).write("plamo3"), out = temporary_path("plamo3.gguf");
+  std::ofstream(folder + "/tokenizer.jsonl") << testing::plamo_lines()
+                                             << R"(["</s>", -20.0, "NORMAL"])"
+                                                "\n"
+                                                R"(["\u732b", -8.5, "NORMAL"])"
+                                                "\n"
+                                             << R"([" cat", -9.0, "NORMAL"])"
+                                                "\n";
+  std::ofstream(folder + "/tokenizer_config.json") << R"({"bos_token": "<|plamo:bos|>", "add_bos_token": true})";
+  const ProgramOutput output = run_program({"convert", folder, "-o", out});
+  ASSERT_EQ(output.status, 0) << output.err;
+  const ProgramOutput verified = run_program({"verify", out});
+  EXPECT_EQ(verified.status, 0) << verified.err;
+  EXPECT_NE(verified.out.find("tokenizer: plamo2, 264 tokens"), std::string::npos) << verified.out;
+  const std::string text = "\u732b</s> cat!";
+  EXPECT_EQ(run_program({"tokenize", "-m", out, "-p", text}).out, "[262, 261, 263, 38]\n");
+  EXPECT_EQ(run_program({"tokenize", "-m", out, "--special", "-p", text}).out, "[1, 262, 261, 263, 38]\n");
+  EXPECT_EQ(run_program({"detokenize", "-m", out, "262,261,263,38"}).out, text + "\n");
+  const ProgramOutput run = run_program({"run", "-m", out, "-p", text, "-n", "4", "-t", "1"});
+  EXPECT_EQ(run.status, 0) << run.err;
 }
 
 // An adapter needs the config of its base model, from the folder that it names, from the cache, or from --base.

@@ -1,8 +1,13 @@
 // tessera tokenize and detokenize: golden ids, round trips, and hostile JSON.
 #include <fstream>
 
-#include <nlohmann/json.hpp>
+#include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "tessera/gguf/writer.h"
+#include "tessera/text/vocab.h"
 #include "tests/cli/cli_support.h"
 
 namespace tessera {
@@ -95,6 +100,48 @@ TEST(Tokenize, TenMegabytesOfOneCharacterTakeLinearTime) {
   const std::string vocab = testing::story_model();
   const ProgramOutput output =
       run_program({"tokenize", "-m", vocab}, std::string(testing::all_or_few(10'000'000u, 1'000'000u), 'A'));
+  EXPECT_EQ(output.status, 0) << output.err;
+  EXPECT_LT(output.cpu_seconds, 30);  // a few seconds; a quadratic algorithm needs hours
+}
+
+// A file with a vocabulary of PLaMo alone, without <unk>. missing: a byte without a token.
+std::string plamo_vocab_path(std::optional<size_t> missing = std::nullopt) {
+  std::vector<std::string> tokens;
+  std::vector<float> scores;
+  std::vector<int32_t> types;
+  const auto add = [&](const std::string& text, float score, text::TokenType type) {
+    tokens.push_back(text);
+    scores.push_back(score);
+    types.push_back(static_cast<int32_t>(type));
+  };
+  for (size_t byte = 0; byte < 256; ++byte)
+    if (byte != missing) add(fmt::format("<0x{:02X}>", byte), 0, text::TokenType::byte);
+  add("A", -2, text::TokenType::normal);
+  add("AA", -3, text::TokenType::normal);
+  add("\u732b", -4, text::TokenType::normal);
+  GgufBuilder builder;
+  builder.set("general.architecture", "plamo2");
+  builder.set("tokenizer.ggml.model", "plamo2");
+  builder.set_array("tokenizer.ggml.tokens", tokens);
+  builder.set_array("tokenizer.ggml.scores", scores);
+  builder.set_array("tokenizer.ggml.token_type", types);
+  const auto bytes = gguf_to_bytes(builder, {});
+  EXPECT_OK(bytes);
+  return testing::write_temporary("plamo.gguf", {reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+}
+
+TEST(Tokenize, PlamoTextsAreCutAtLeastCost) {
+  const std::string vocab = plamo_vocab_path();
+  EXPECT_EQ(run_program({"tokenize", "-m", vocab, "-p", "AAA\u732b\u72ac"}).out,
+            "[257, 256, 258, 231, 138, 172]\n");  // AA, A, a cat, and the bytes of a dog
+  EXPECT_EQ(run_program({"detokenize", "-m", vocab, "257,256,258,231,138,172"}).out, "AAA\u732b\u72ac\n");
+  expect_refusal(run_program({"tokenize", "-m", plamo_vocab_path(0x41), "-p", "A"}), 1,
+                 "tokenizer.ggml.tokens: no byte token <0x41>, want all 256");
+}
+
+TEST(Tokenize, TenMegabytesOfPlamoTextTakeLinearTime) {
+  const ProgramOutput output = run_program({"tokenize", "-m", plamo_vocab_path()},
+                                           std::string(testing::all_or_few(10'000'000u, 1'000'000u), 'A'));
   EXPECT_EQ(output.status, 0) << output.err;
   EXPECT_LT(output.cpu_seconds, 30);  // a few seconds; a quadratic algorithm needs hours
 }

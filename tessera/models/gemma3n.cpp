@@ -211,7 +211,8 @@ Result<std::unique_ptr<Model>> create_gemma3n(const ModelFiles& files, const Rop
        .qk_norms = QkNorms::heads,
        .pairs = RopePairs::halves,
        .has_width_scale = true,
-       .window = {.period = 5, .is_required = true, .rope_base = 10000.0f, .is_stretched = false}});
+       .window = {
+           .period = 5, .reads_period = true, .is_required = true, .rope_base = 10000.0f, .is_stretched = false}});
 }
 
 }  // namespace tessera

@@ -41,7 +41,7 @@ Result<std::unique_ptr<Model>> create_gemma_embedding(const ModelFiles& files, c
        .pairs = RopePairs::halves,
        .output = OutputWeights::none,
        .has_width_scale = true,
-       .window = {.period = 6, .is_required = true, .rope_base = 10000.0f, .is_stretched = false},
+       .window = {.period = 6, .reads_period = true, .is_required = true, .rope_base = 10000.0f, .is_stretched = false},
        .is_causal = false});
 }
 

@@ -67,6 +67,7 @@ struct WindowTraits {
   bool begins_without = false;   // the first layer of a period has no window, not the last
   // attention.sliding_window_pattern: the period, 0 if all layers have windows, or a flag per layer.
   KeyUse pattern = KeyUse::ignored;
+  bool reads_period = false;        // attention.sliding_window_pattern is the period if it is one number
   bool is_required = false;         // of attention.sliding_window
   int64_t absent = 0;               // the window if the file has no key; 0: none
   bool is_rope_of_windows = false;  // layers without a window are not rotated

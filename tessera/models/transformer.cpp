@@ -255,6 +255,10 @@ Result<> Transformer::read_window_layers() {
     }
     TESSERA_ASSIGN(period, hp_.integer(kPattern, 0, kMaxLayers));
   }
+  const GgufValue* given = files_.metadata().find(hp_.full_key(kPattern));
+  if (t.reads_period && given != nullptr && !given->is_array()) {
+    TESSERA_ASSIGN(period, hp_.integer(kPattern, 0, kMaxLayers));
+  }
   for (int64_t il = 0; il < n_layers_; ++il)
     has_window_[to_size(il)] = period == 0 || il % period != (t.begins_without ? 0 : period - 1);
   return {};

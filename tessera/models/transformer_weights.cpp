@@ -152,14 +152,11 @@ void Transformer::add_qk_norms(nn::Attention& a, int64_t il, QkNorms norms) {
 
 void Transformer::place(nn::Attention& a, int64_t il) const {
   a.params.max_alibi = traits_.max_alibi;
-  if (traits_.no_rope_period > 0 && (il + 1) % traits_.no_rope_period == 0) a.rope = nn::kNoRope;
-  if (window_ == 0) return;
-  if (has_window_[to_size(il)]) {
-    a.params.window = info_.is_causal ? window_ : window_ / 2 + 1;
-    if (!info_.ropes.empty()) a.rope = window_rope_;
-  } else if (traits_.window.is_rope_of_windows) {
-    a.rope = nn::kNoRope;
-  }
+  const bool has_window = window_ > 0 && has_window_[to_size(il)];
+  if (has_window) a.params.window = info_.is_causal ? window_ : window_ / 2 + 1;
+  if (has_window && !info_.ropes.empty()) a.rope = window_rope_;
+  const bool lacks_rope = window_ > 0 && !has_window && traits_.window.is_rope_of_windows;
+  if (lacks_rope || (traits_.no_rope_period > 0 && (il + 1) % traits_.no_rope_period == 0)) a.rope = nn::kNoRope;
 }
 
 TransformerLayer Transformer::list_layer(int64_t il) {

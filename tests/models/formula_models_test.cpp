@@ -12,7 +12,8 @@ constexpr int64_t kFormulaWindow = 5;
 
 TEST(FormulaModels, Afmoe) {
   const Heads full{.n_rot = 0, .norms = HeadNorms::before, .gates = Gates::sigmoid_of_elements};
-  Heads windowed = full;
+  Heads rotated = full, windowed = full;
+  rotated.n_rot = 8;
   windowed.n_rot = 8, windowed.window = kFormulaWindow;
   TinyModel m = tiny_model("afmoe", 5, windowed);
   set_expert_keys(m);
@@ -21,12 +22,16 @@ TEST(FormulaModels, Afmoe) {
   m.key("expert_weights_norm", true);
   m.key("expert_weights_scale", 1.5f);
   m.key("attention.sliding_window", kFormulaWindow);
+  m.key("attention.sliding_window_pattern", 2);  // the period of windows, but not that of rope
   expect_formula(m, [&](TinyModel& w, Rows x) {
     for (Vec& row : x)
       for (double& v : row) v *= std::sqrt(static_cast<double>(kWidth));
     for (int64_t il = 0; il < 5; ++il) {
       const std::string blk = block(il);
-      const Rows y = attended(w, blk, all_normed(w, blk + "attn_norm.weight", x), il == 3 ? full : windowed);
+      const Rows y = attended(w, blk, all_normed(w, blk + "attn_norm.weight", x),
+                              il == 3       ? full
+                              : il % 2 == 1 ? rotated
+                                            : windowed);
       x = each_plus(x, all_normed(w, blk + "post_attention_norm.weight", y));
       const Rows f = each(all_normed(w, blk + "ffn_norm.weight", x), [&](const Vec& row) {
         if (il == 0) return block_of(w, blk + "ffn_{}", row, kNFf);
@@ -50,6 +55,7 @@ TEST(FormulaModels, Laguna) {
   m.key("attention.sliding_window", kFormulaWindow);
   m.key("rope.dimension_count_swa", 8);
   m.key("rope.freq_base_swa", 500.0f);
+  m.keys("attention.sliding_window_pattern", {1, 1, 1, 1, 1});  // only a number has an effect
   expect_formula(m, [&](TinyModel& w, Rows x) {
     for (int64_t il = 0; il < 5; ++il) {
       const std::string blk = block(il);

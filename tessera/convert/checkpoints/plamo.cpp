@@ -98,10 +98,6 @@ Result<> add_plamo2_heads(ModelDraft& draft) {
 
 // Settings that the architecture plamo3 cannot say.
 Result<> check_plamo3(ModelDraft& draft) {
-  TESSERA_ASSIGN(const auto period, draft.config.integer({"sliding_window_pattern"}, 0, kMaxLayers));
-  if (period.value_or(kPlamo3Period) != kPlamo3Period)
-    return fail(ErrorCode::unsupported, "{}: sliding_window_pattern {}, supported: {}", draft.config.path(), *period,
-                kPlamo3Period);
   TESSERA_ASSIGN(const auto factor, draft.config.number({"rope_scaling_factor"}));
   if (factor.value_or(1) != 1)
     return fail(ErrorCode::unsupported, "{}: rope_scaling_factor {}, supported: 1", draft.config.path(), *factor);

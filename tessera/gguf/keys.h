@@ -69,6 +69,8 @@ inline constexpr std::string_view kLowercase = "tokenizer.ggml.normalizer.lowerc
 inline constexpr std::string_view kStripAccents = "tokenizer.ggml.normalizer.strip_accents";
 inline constexpr std::string_view kChatTemplate = "tokenizer.chat_template";
 
+inline constexpr std::string_view kShiftLogits = "diffusion.shift_logits";  // bool; absent: true
+
 /// "{arch}.{suffix}", e.g. "llama.attention.head_count".
 inline std::string arch_key(std::string_view arch, std::string_view suffix) {
   std::string key(arch);

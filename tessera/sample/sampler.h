@@ -1,5 +1,6 @@
 // One step of a chain. A sampler consists of a row of samplers.def and a source file, which defines its class and
-// make_<enumerator>(). Only the chain calls samplers, after it has validated the parameters.
+// make_<enumerator>(). The chain calls samplers, after it has validated the parameters. Generation by diffusion
+// (engine/diffusion_choice.h) calls some of them without a chain.
 #pragma once
 
 #include <memory>

@@ -301,6 +301,8 @@ Result<Fitted> fit_within(const Engine& engine, const SessionOptions& asked, uin
   const int64_t most = is_fixed ? asked.n_ctx : engine.model().info().n_ctx_train;
   const auto plan = [&](const SessionOptions& settings) { return plan_sessions(engine, settings, options); };
   const auto fits = [&](const MemoryReport& report) { return report.total() <= bytes; };
+  // A model that is not causal computes a sequence at once.
+  const int64_t least_ubatch = engine.model().info().embeds_causally() ? kLeastUbatch : asked.n_ubatch;
   uint64_t least = UINT64_MAX;
   for (const int64_t floor : {FitOptions{}.least_ctx, kContextStep})
     for (const bool q8_cache : {false, true}) {
@@ -316,7 +318,7 @@ Result<Fitted> fit_within(const Engine& engine, const SessionOptions& asked, uin
           TESSERA_ASSIGN(auto found, largest_context({settings, std::move(*smallest)}, most, plan, fits));
           return Fitted{.session = std::move(found.session), .report = std::move(found.report)};
         }
-        if (settings.n_ubatch <= kLeastUbatch) break;
+        if (settings.n_ubatch <= least_ubatch) break;
       }
     }
   return fail(ErrorCode::out_of_memory, "{}: nothing fits in {} bytes: the least that was found takes {}",

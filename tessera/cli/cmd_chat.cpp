@@ -12,6 +12,7 @@
 #include "tessera/cli/console.h"
 #include "tessera/cli/text_args.h"
 #include "tessera/engine/chat_template_loader.h"
+#include "tessera/engine/diffusion.h"
 #include "tessera/text/utf8.h"
 
 namespace tessera::cli {
@@ -52,7 +53,13 @@ class ChatCommand final : public Command {
       TESSERA_ASSIGN(args_.system, read_text(args_.system_file, process));
     }
     use_tuning(args_.model, args_.context, args_.speculation, process);
-    TESSERA_ASSIGN(LoadedModel model, load_model(args_.model, args_.context, process));
+    TESSERA_ASSIGN(LoadedModel model, open_model(args_.model, args_.context, process));
+    if (const ModelInfo& info = model.engine->model().info(); generates_by_diffusion(info))
+      return fail(ErrorCode::unsupported,
+                  "a chat needs a model that generates token by token, and {} fills in a whole text at once: use "
+                  "`tessera run`",
+                  info.architecture);
+    TESSERA_TRY(load_session(model, args_.context, process));
     TESSERA_ASSIGN(const std::string source,
                    args_.chat_template.source(&model.engine->files().metadata(), !tools.empty(), process));
     TESSERA_ASSIGN(auto chat_template, create_chat_template(source, chat_tokens(model.engine->vocab()), process));

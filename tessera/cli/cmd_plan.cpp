@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/cli/console.h"
+#include "tessera/cli/diffusion_run.h"
 #include "tessera/cli/model_facts.h"
 #include "tessera/cli/option_flags.h"
 #include "tessera/cli/run_args.h"
@@ -47,6 +48,12 @@ class PlanCommand final : public Command {
     TESSERA_ASSIGN(LoadedModel model, open_model(args_.model, args_.context));
     SessionOptions asked = args_.context.session;
     asked.embeddings = !model.engine->model().info().has_logits;
+    const ModelInfo& info = model.engine->model().info();
+    if (!generates_by_diffusion(info)) TESSERA_TRY(args_.diffusion.require_absent(info.architecture));
+    is_diffusion_ = !plans_server_ && generates_by_diffusion(info);
+    if (is_diffusion_) {
+      TESSERA_ASSIGN(asked, diffusion_session_of(*model.engine, process));
+    }
     if (plans_server_) asked.n_sequences = serve_.slots_for(model.engine->files().n_tensor_bytes());
     TESSERA_TRY(plan_draft(model, asked));
     if (plans_server_) {
@@ -95,6 +102,18 @@ class PlanCommand final : public Command {
     return serve_.session_options(model, n_slots);
   }
 
+  // Without a prompt it is that of the longest text.
+  Result<SessionOptions> diffusion_session_of(const Engine& engine, const Context& process) const {
+    std::optional<int64_t> n_prompt;
+    if (args_.prompt.text || !args_.prompt.file.empty()) {
+      TESSERA_ASSIGN(const std::string prompt, args_.prompt.read(process));
+      TESSERA_ASSIGN(const auto tokens, tokenize_prompt(args_, engine, prompt));
+      n_prompt = std::ssize(tokens);
+    }
+    TESSERA_ASSIGN(DiffusionRun run, plan_diffusion(args_, engine, n_prompt));
+    return run.session;
+  }
+
   // Returns the plan of a run with these flags. If nothing fits, returns the requested plan, so that the shortfall is
   // visible.
   Result<Fitted> plan_of(const LoadedModel& model, SessionOptions asked, const Context& process) const {
@@ -117,9 +136,10 @@ class PlanCommand final : public Command {
   }
 
   std::string flags_of(const SessionOptions& settings) const {
-    return fmt::format("-c {} -ub {} -ctk {} -ctv {}{}{}", settings.n_ctx, settings.n_ubatch,
-                       info(settings.type_k).name, info(settings.type_v).name,
-                       n_offloaded_ == 0 ? "" : fmt::format(" -ngl {}", n_offloaded_),
+    // Guidance of diffusion takes two texts, and -c is the length of one.
+    const int64_t n_ctx = is_diffusion_ ? settings.n_ctx / settings.n_sequences : settings.n_ctx;
+    return fmt::format("-c {} -ub {} -ctk {} -ctv {}{}{}", n_ctx, settings.n_ubatch, info(settings.type_k).name,
+                       info(settings.type_v).name, n_offloaded_ == 0 ? "" : fmt::format(" -ngl {}", n_offloaded_),
                        expert_cache_ ? fmt::format(" --expert-cache {}", *expert_cache_) : "");
   }
 
@@ -181,6 +201,7 @@ class PlanCommand final : public Command {
   RunArgs args_;
   ServeArgs serve_;
   bool plans_server_ = false;
+  bool is_diffusion_ = false;
   uint64_t memory_ = 0;  // 0: no search for settings
   int64_t n_offloaded_ = 0;
   AttentionPrecision attention_ = AttentionPrecision::automatic;

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "tessera/cli/console.h"
+#include "tessera/cli/diffusion_run.h"
 #include "tessera/cli/offload_args.h"
 #include "tessera/cli/run_args.h"
 
@@ -24,7 +25,10 @@ class RunCommand final : public Command {
   Result<> run(Context& process) override {
     TESSERA_ASSIGN(const std::string prompt, args_.prompt.read(process));
     args_.use_tuning(process);
-    TESSERA_ASSIGN(const LoadedModel model, load_model(args_.model, args_.context, process));
+    TESSERA_ASSIGN(LoadedModel model, open_model(args_.model, args_.context, process));
+    if (generates_by_diffusion(model.engine->model().info())) return run_diffusion(args_, model, prompt, process);
+    TESSERA_TRY(args_.diffusion.require_absent(model.engine->model().info().architecture));
+    TESSERA_TRY(load_session(model, args_.context, process));
     const text::Tokenizer& tokenizer = model.engine->tokenizer();
     auto tokens = tokenizer.tokenize(prompt, {.add_special = true, .parse_special = args_.special});
     if (!tokens) return forward_error(tokens, "prompt");

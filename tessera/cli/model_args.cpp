@@ -291,19 +291,29 @@ void LoadDisplay::show(std::string_view line) {
 }
 
 Result<> load_session(LoadedModel& opened, const ContextArgs& context, const Context& process) {
+  SessionOptions session = context.session;
+  opened.speculation.extend(session);
+  return load_session(opened, context, session, process);
+}
+
+Result<> load_session(LoadedModel& opened, const ContextArgs& context, const SessionOptions& session,
+                      const Context& process) {
   for (const std::string& note : opened.registry->notes())
     if (process.verbose) log(note);
   LoadDisplay display(process);
-  SessionOptions session = context.session;
-  opened.speculation.extend(session);
   TESSERA_TRY(tessera::load_session(opened, session, display.events()));
   return context.log_schedules(*opened.session);
 }
 
-Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, const Context& process) {
-  TESSERA_ASSIGN(LoadedModel loaded, open_model(model, context));
+Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context, const Context& process) {
+  TESSERA_ASSIGN(LoadedModel opened, open_model(model, context));
   if (model.options.path.empty() && !process.quiet)
     log("no model given: using the bundled one; -m FILE selects another");
+  return opened;
+}
+
+Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, const Context& process) {
+  TESSERA_ASSIGN(LoadedModel loaded, open_model(model, context, process));
   TESSERA_TRY(load_session(loaded, context, process));
   return loaded;
 }

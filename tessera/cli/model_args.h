@@ -63,6 +63,8 @@ ModelOptions model_options(const ModelArgs& model, const ContextArgs& context);
 
 /// Opens a model and its adapters without loading them, on the devices of open_registry().
 Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context);
+/// The same, and says on stderr if it is the bundled model.
+Result<LoadedModel> open_model(const ModelArgs& model, const ContextArgs& context, const Context& process);
 
 /// Shows the loading of a model on stderr: progress, choices, warnings.
 class LoadDisplay {
@@ -80,6 +82,9 @@ class LoadDisplay {
 
 /// Loads an opened model and creates its session with the library's load_session(). Shows progress on stderr.
 Result<> load_session(LoadedModel& opened, const ContextArgs& context, const Context& process);
+/// The same with options other than those of the flags.
+Result<> load_session(LoadedModel& opened, const ContextArgs& context, const SessionOptions& session,
+                      const Context& process);
 
 /// Calls open_model() and load_session().
 Result<LoadedModel> load_model(const ModelArgs& model, const ContextArgs& context, const Context& process);

@@ -7,7 +7,8 @@ namespace tessera::cli {
 void RunArgs::add_to(FlagTable& table) {
   model.add_to(table);
   prompt.add_to(table);
-  table.common("--predict -n --n-predict", "N", "tokens to generate; -1: until the model ends the text",
+  table.common("--predict -n --n-predict", "N",
+               "tokens to generate; -1: until the model ends the text, or 128 with a diffusion model",
                set_integer(generate.n_predict, -1, INT32_MAX));
   table.common("--echo", "", "print the prompt before the generated text", set_switch(echo));
   table.rare("--special -sp", "", "print special tokens, and read them in the prompt", set_switch(special));
@@ -20,6 +21,7 @@ void RunArgs::add_to(FlagTable& table) {
   table.rare("--no-forced-text", "", "also compute the tokens that a grammar leaves no choice about",
              set_switch(generate.forces_text, false));
   speculation.add_to(table);
+  diffusion.add_to(table);
   context.add_to(table);
   add_tuning_flag(table, context);
   sampling.add_to(table);
@@ -32,6 +34,7 @@ Result<> RunArgs::check() {
   TESSERA_TRY(sampling.check());
   TESSERA_TRY(grammar.check());
   TESSERA_TRY(speculation.apply(model.options));
+  TESSERA_TRY(diffusion.check());
   generate.ignore_end = sampling.ignore_eos;
   generate.n_batch = context.n_batch;
   return {};

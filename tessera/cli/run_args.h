@@ -2,6 +2,7 @@
 // plans it.
 #pragma once
 
+#include "tessera/cli/diffusion_args.h"
 #include "tessera/cli/grammar_args.h"
 #include "tessera/cli/model_args.h"
 #include "tessera/cli/sampling_args.h"
@@ -19,6 +20,7 @@ struct RunArgs {
   SamplingArgs sampling;
   GrammarArgs grammar;
   SpeculationArgs speculation;
+  DiffusionArgs diffusion;
   GenerateOptions generate;  // check() copies the related flags of the other groups into it
   bool echo = false;
   bool special = false;

@@ -45,6 +45,11 @@ void add_flag(FlagTable& table, const sample::SamplingParam& param, sample::Samp
 
 }  // namespace
 
+std::string sampling_flag(std::string_view param) {
+  const std::string names = flag_names(param);
+  return names.substr(0, names.find(' '));
+}
+
 void SamplingArgs::add_to(FlagTable& table) {
   sample::SamplerParams& p = params;
   table.common("--seed -s", "N", "random seed; -1: a new one for each run", set_integer(p.seed, -1, INT64_MAX));

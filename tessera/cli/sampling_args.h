@@ -2,11 +2,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "tessera/cli/args.h"
 #include "tessera/sample/params.h"
 
 namespace tessera::cli {
+
+/// The flag of a parameter of samplers.def: "--top-k" for "top_k".
+std::string sampling_flag(std::string_view param);
 
 struct SamplingArgs {
   sample::SamplerParams params;

@@ -33,7 +33,8 @@ Result<> Generator::start(std::span<const int32_t> prompt, const CancelToken* ca
   if (prompt.empty()) return fail(ErrorCode::invalid_argument, "the prompt has no tokens");
   const ModelInfo& info = session_.engine().model().info();
   if (!info.is_causal)
-    return fail(ErrorCode::unsupported, "{}: this model computes a whole text at once and cannot continue one",
+    return fail(ErrorCode::unsupported,
+                "{}: this model computes a whole text at once and cannot continue one; `tessera run` generates with it",
                 info.architecture);
   const auto n_prompt = static_cast<int64_t>(prompt.size());
   // The last token is always decoded: its logits choose the first new token.

@@ -7,6 +7,7 @@
 
 #include "tessera/server/api/embedding_input.h"
 #include "tests/server/api_support.h"
+#include "tests/support/spec_model.h"
 #include "tests/support/tiny_t5.h"
 
 namespace tessera {
@@ -384,6 +385,14 @@ TEST_F(EmbeddingsApi, AnEncoderGeneratesNothing) {
   EXPECT_EQ(get("/v1/models").json["data"][0]["meta"]["n_ctx"], 96);
   EXPECT_EQ(post_json("/api/show", ordered_json{{"model", "bert"}}).json["capabilities"],
             ordered_json::parse(R"(["embedding"])"));
+}
+
+TEST_F(EmbeddingsApi, ADiffusionModelIsReferredToTheProgram) {
+  start_with(arch_model("dream-dense"), {.pooling = Pooling::mean});
+  for (const char* path : {"/completion", "/v1/completions"})
+    expect_refused(post_json(path, ordered_json{{"prompt", "a"}}), 501,
+                   "fills in a whole text at once, which a server does not do: use `tessera run`");
+  EXPECT_EQ(get("/props").json["total_slots"], 0);
 }
 
 // The encoder of a T5 model embeds. Its decoder is not served.

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tessera/engine/diffusion.h"
 #include "tessera/engine/grammar_mask.h"
 
 namespace tessera::server {
@@ -133,7 +134,7 @@ void draw_seed(GenerationFields& fields) {
 }
 
 FieldResult<std::vector<SequenceSpec>> make_sequences(ApiContext& context, ServedModel& model, GenerationPlan plan) {
-  if (!model.generates()) return std::unexpected(generates_nothing());
+  if (!model.generates()) return std::unexpected(generates_nothing(model));
   const auto n_choices = static_cast<size_t>(plan.fields.n_choices);
   if (plan.prompts.size() > kMaxPrompts || plan.prompts.size() * n_choices > kMaxSequences)
     return std::unexpected(
@@ -198,10 +199,13 @@ TaskSpec make_task(const ApiContext& context, Exchange& exchange, const Generati
           .place = exchange.take_place()};
 }
 
-FieldError generates_nothing() {
+FieldError generates_nothing(const ServedModel& model) {
+  const bool is_diffusion = generates_by_diffusion(model.engine().model().info());
   return {.status = 501,
           .type = "not_supported_error",
-          .message = "The model generates no text: it computes embeddings only"};
+          .message = is_diffusion ? "The model fills in a whole text at once, which a server does not do: use "
+                                    "`tessera run`. Here it computes embeddings only"
+                                  : "The model generates no text: it computes embeddings only"};
 }
 
 FieldError refusal_error(const Refusal& refusal) {

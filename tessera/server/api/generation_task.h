@@ -46,7 +46,7 @@ FieldResult<std::vector<SequenceSpec>> make_sequences(ApiContext& context, Serve
 TaskSpec make_task(const ApiContext& context, Exchange& exchange, const GenerationFields& fields);
 
 /// The refusal of a generation by a model that computes embeddings only.
-FieldError generates_nothing();
+FieldError generates_nothing(const ServedModel& model);
 
 /// The refusal of a task by the scheduler.
 FieldError refusal_error(const Refusal& refusal);

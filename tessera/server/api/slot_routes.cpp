@@ -133,7 +133,7 @@ SlotFileDone answer_when_done(const std::shared_ptr<Exchange>& exchange, SlotAct
 
 FieldResult<> answer_slot_action(const ApiContext& context, ServedModel& model,
                                  const std::shared_ptr<Exchange>& exchange) {
-  if (!model.generates()) return std::unexpected(generates_nothing());
+  if (!model.generates()) return std::unexpected(generates_nothing(model));
   const auto slot = read_slot_id(*exchange, model.options().scheduler.n_slots);
   if (!slot) return std::unexpected(slot.error());
   const auto action = exchange->request().query_value("action").value_or("");
@@ -164,7 +164,7 @@ FieldResult<> answer_slot_action(const ApiContext& context, ServedModel& model,
 
 // Others' work is lost, so a client without a key must be on this machine.
 FieldResult<> answer_cache_action(ServedModel& model, const std::shared_ptr<Exchange>& exchange) {
-  if (!model.generates()) return std::unexpected(generates_nothing());
+  if (!model.generates()) return std::unexpected(generates_nothing(model));
   const Client& client = exchange->request().client;
   if (!client.has_key && !client.is_on_loopback)
     return std::unexpected(FieldError{.status = 403,

@@ -22,7 +22,7 @@ std::string token_text(const text::Vocab& vocab, text::SpecialToken which) {
 
 }  // namespace
 
-bool generates_text(const ModelInfo& info) { return info.has_logits && !info.has_encoder(); }
+bool generates_text(const ModelInfo& info) { return info.has_logits && info.is_causal && !info.has_encoder(); }
 
 ServedModel::ServedModel(LoadedModel loaded, ServedModelOptions options)
     : loaded_(std::move(loaded)),

@@ -33,6 +33,8 @@ class TraceCommand final : public Command {
     observe::TraceEvents trace(begin);
     args_.use_tuning(process);
     TESSERA_ASSIGN(const LoadedModel model, load_model(args_.model, args_.context, process));
+    if (const ModelInfo& info = model.engine->model().info(); !generates_by_diffusion(info))
+      TESSERA_TRY(args_.diffusion.require_absent(info.architecture));
     trace.add_devices(model.session->executor().devices());
     const auto loaded = observe::TraceEvents::Clock::now();
     trace.add_phase("load", begin, loaded);

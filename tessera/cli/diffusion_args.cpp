@@ -69,8 +69,9 @@ Result<> DiffusionArgs::check() const {
 
 Result<> DiffusionArgs::require_absent(std::string_view architecture) const {
   if (first_given.empty()) return {};
-  return fail(ErrorCode::unsupported, "{}: the model ({}) is no diffusion model and generates token by token",
-              first_given, architecture);
+  return fail(ErrorCode::unsupported,
+              "{}: the model ({}) generates token by token, and this flag is for diffusion models", first_given,
+              architecture);
 }
 
 }  // namespace tessera::cli

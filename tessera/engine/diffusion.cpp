@@ -40,7 +40,6 @@ Result<DiffusionFacts> diffusion_facts(const Engine& engine) {
 
 Result<SessionOptions> diffusion_session(const Engine& engine, const DiffusionOptions& options, int64_t n_prompt,
                                          const SessionOptions& given) {
-  TESSERA_ASSIGN(const auto steps, plan_reveals(options));
   const int64_t n_ctx = given.n_ctx > 0 ? given.n_ctx : engine.model().info().n_ctx_train;
   const int64_t n_tokens = n_prompt + options.n_predict;
   if (n_tokens > n_ctx)
@@ -50,6 +49,8 @@ Result<SessionOptions> diffusion_session(const Engine& engine, const DiffusionOp
   if (n_tokens > kMaxUbatch)
     return fail(ErrorCode::limit, "a text of {} tokens: this model computes a text at once, and at most {} tokens",
                 n_tokens, kMaxUbatch);
+  // The text is bounded now, and so are its steps.
+  TESSERA_ASSIGN(const auto steps, plan_reveals(options));
   SessionOptions session = given;
   session.embeddings = false;
   session.part = SessionPart::model;

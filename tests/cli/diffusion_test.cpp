@@ -1,4 +1,6 @@
 // tessera run with diffusion models: texts, flags, and what other commands say of such models.
+#include <csignal>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -157,10 +159,24 @@ TEST(RunDiffusion, VisualRedrawsTheTextOnATerminal) {
   EXPECT_GT(left.size(), 100u);
 }
 
+TEST(RunDiffusion, InterruptionLeavesTheTextSoFarAndStatus130) {
+  testing::Child child({"run", "-m", dream_path(), "-p", "abc", "-c", "2000", "-n", "1500", "--diffusion-steps", "1500",
+                        "--diffusion-visual", "--ignore-eos"});
+  child.wait_for_line("step 2 of ");
+  child.send(SIGINT);
+  const ProgramOutput output = child.wait();
+  EXPECT_EQ(output.status, 130) << output.err;
+  EXPECT_GT(std::ranges::count(output.out, '_'), 100);
+  EXPECT_TRUE(output.out.ends_with("\n"));
+  EXPECT_EQ(output.err.find("error"), std::string::npos);
+}
+
 TEST(RunDiffusion, TextsThatDoNotFitAreRefused) {
   expect_refusal(run_with(dream_path(), {"-c", "3"}), 1, "the prompt has 3 tokens, the context holds 3 (-c)");
   expect_refusal(run_with(dream_path(), {"-c", "30", "-n", "28"}), 1,
                  "the prompt has 3 tokens, 28 are to be generated, the context holds 30 (-c sets it)");
+  expect_refusal(run_with(dream_path(), {"-n", "1000000", "--diffusion-block-length", "1"}), 1,
+                 "1000000 are to be generated, the context holds 128");
   expect_refusal(run_with(dream_path(), {"-n", "28", "-ub", "30"}), 1, "a text of 31 tokens, micro-batch of 30 (-ub)");
   EXPECT_EQ(run_with(dream_path(), {"-n", "28", "-ub", "31", "-q"}).status, 0);
   expect_refusal(run_with(llada_path(), {"-c", "20", "--diffusion-block-length", "32"}), 1,
@@ -203,8 +219,9 @@ TEST(RunDiffusion, FlagsOfOtherModelsAreRefused) {
 }
 
 TEST(RunDiffusion, ItsFlagsAreRefusedWithOtherModels) {
-  expect_refusal(run_with(testing::story_model(), {"--diffusion-steps", "4"}), 1,
-                 "--diffusion-steps: the model (llama) is no diffusion model and generates token by token");
+  expect_refusal(
+      run_with(testing::story_model(), {"--diffusion-steps", "4"}), 1,
+      "--diffusion-steps: the model (llama) generates token by token, and this flag is for diffusion models");
   expect_refusal(run_program({"plan", "-m", testing::story_model(), "--diffusion-visual"}), 1,
                  "--diffusion-visual: the model (llama)");
 }

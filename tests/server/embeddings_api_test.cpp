@@ -7,7 +7,7 @@
 
 #include "tessera/server/api/embedding_input.h"
 #include "tests/server/api_support.h"
-#include "tests/support/spec_model.h"
+#include "tests/support/diffusion_model.h"
 #include "tests/support/tiny_t5.h"
 
 namespace tessera {
@@ -388,7 +388,7 @@ TEST_F(EmbeddingsApi, AnEncoderGeneratesNothing) {
 }
 
 TEST_F(EmbeddingsApi, ADiffusionModelIsReferredToTheProgram) {
-  start_with(arch_model("dream-dense"), {.pooling = Pooling::mean});
+  start_with(diffusion_model("dream-dense").write("dream.gguf"), {.pooling = Pooling::mean});
   for (const char* path : {"/completion", "/v1/completions"})
     expect_refused(post_json(path, ordered_json{{"prompt", "a"}}), 501,
                    "fills in a whole text at once, which a server does not do: use `tessera run`");

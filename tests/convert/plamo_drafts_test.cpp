@@ -97,10 +97,10 @@ TEST(PlamoDrafts, SettingsOfPlamo3) {
         "rope.freq_base_swa=100 ", "attention.key_length=4 ", "attention.layer_norm_rms_epsilon=1e-06 "})
     expect_in(plain.keys, std::string("plamo3.") + key);
   expect_not_in(made("").keys, "sliding_window=");
-  expect_in(made(R"(, "sliding_window_pattern": 4)").error, "sliding_window_pattern 4, supported: 8");
+  expect_in(made(R"(, "sliding_window_pattern": 4)").keys, "plamo3.attention.sliding_window_pattern=4 ");
   expect_in(made(R"(, "rope_scaling_factor": 2.5)").error, "rope_scaling_factor 2.5, supported: 1");
   expect_in(made(R"(, "scale_embedding": true)").error, "scale_embedding is not supported");
-  EXPECT_EQ(made(R"(, "rope_scaling_factor": 1, "scale_embedding": false, "sliding_window_pattern": 8)").error, "");
+  EXPECT_EQ(made(R"(, "rope_scaling_factor": 1, "scale_embedding": false)").error, "");
 }
 
 }  // namespace

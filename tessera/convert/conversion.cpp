@@ -57,7 +57,7 @@ std::optional<FileType> kept_type_of(std::span<const ConvertedTensor> tensors) {
 
 // Whether two tensors have the same values. Reads both in pieces.
 bool have_same_bytes(const Checkpoint& checkpoint, const ConvertedTensor::Part& a, const ConvertedTensor::Part& b) {
-  if (a.view.type != b.view.type || a.view.shape != b.view.shape) return false;
+  if (a.view.type != b.view.type || a.view.shape != b.view.shape || a.factor != b.factor) return false;
   if (a.file == b.file && a.view.offset == b.view.offset && a.view.strides == b.view.strides) return true;
   constexpr int64_t kPiece = int64_t{1} << 20;
   const size_t width = element_bytes(a.view.type);

@@ -17,7 +17,7 @@ namespace {
 // Number of values that are converted at a time, so that buffers stay in a processor's cache.
 constexpr int64_t kPieceValues = int64_t{1} << 13;
 
-void change_values(ValueChange change, std::span<float> values) {
+void change_values(ValueChange change, float factor, std::span<float> values) {
   constexpr float kFifthTo1_5 = 0.0894427191f;  // (1/5)^1.5
   const float more = change == ValueChange::add_one            ? 1.0f
                      : change == ValueChange::add_fifth        ? 0.2f
@@ -27,6 +27,12 @@ void change_values(ValueChange change, std::span<float> values) {
     for (float& value : values) value += more;
   if (change == ValueChange::minus_exp)
     for (float& value : values) value = -torch_exp(value);
+  if (factor != 1.0f)
+    for (float& value : values) value *= factor;
+}
+
+bool is_changed(const ConvertedTensor& tensor, const ConvertedTensor::Part& part) {
+  return tensor.values != ValueChange::none || part.factor != 1.0f;
 }
 
 // The elements of a row: blocks where the type has blocks, which no conversion takes apart.
@@ -92,7 +98,7 @@ void ConvertedRows::read(const GgufTensor& tensor, int64_t begin, int64_t n, std
 void ConvertedRows::convert(const ConvertedTensor& tensor, const Range& range, DType to,
                             std::span<std::byte> into) const {
   const StoredTensor& view = range.part->view;
-  if (tensor.values == ValueChange::none && same_type_in_gguf(view.type) == to)
+  if (!is_changed(tensor, *range.part) && same_type_in_gguf(view.type) == to)
     return checkpoint_.read(view, range.part->file, range.first, into);
   const size_t width = element_bytes(view.type);
   const int64_t n_piece = std::min(range.n, kPieceValues), n_read = view.is_by_columns() ? range.n : n_piece;
@@ -105,7 +111,7 @@ void ConvertedRows::convert(const ConvertedTensor& tensor, const Range& range, D
       checkpoint_.read(view, range.part->file, range.first + at,
                        std::span(stored).first(to_size(std::min(n_read, n_left)) * width));
     to_floats(view.type, std::span(stored).subspan(to_size(in_stored) * width, floats.size() * width), floats);
-    change_values(tensor.values, floats);
+    change_values(tensor.values, range.part->factor, floats);
     encode(floats, to, into.data() + to_size(at) * info(to).block_bytes);
   }
 }
@@ -132,11 +138,12 @@ void ConvertedRows::encode(std::span<const float> values, DType to, std::byte* i
 
 std::vector<FileRange> ConvertedRows::stored(const GgufTensor& tensor, int64_t begin, int64_t n) const {
   const ConvertedTensor& converted = find(tensor);
-  if (converted.parts.empty() || converted.values != ValueChange::none) return {};
+  if (converted.parts.empty()) return {};
   const int64_t n_row = row_elements(tensor);
   std::vector<FileRange> result;
   for (const Range& range : ranges_of(converted, begin * n_row, n * n_row)) {
     const StoredTensor& view = range.part->view;
+    if (is_changed(converted, *range.part)) return {};
     if (view.elements != nullptr || !view.strides.empty() || same_type_in_gguf(view.type) != tensor.dtype) return {};
     const uint64_t width = element_bytes(view.type);
     result.push_back({&checkpoint_.file(range.part->file), view.offset + static_cast<uint64_t>(range.first) * width,

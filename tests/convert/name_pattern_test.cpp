@@ -13,6 +13,8 @@ TEST(NamePattern, PlacesAreNumbersAndTheEnd) {
   EXPECT_EQ(match_name("a.{i}", "a.99999"), (NamePlaces{.layer = 99999}));
   EXPECT_EQ(match_name("a.{}", "a.bias"), (NamePlaces{.end = "bias"}));
   EXPECT_EQ(match_name("a.b", "a.b"), NamePlaces{});
+  EXPECT_EQ(match_name("a.{i}.*", "a.3.b.c"), NamePlaces{.layer = 3});
+  EXPECT_FALSE(match_name("a.*", "b.a.c"));
   EXPECT_EQ(name_of_pattern(kPattern, places), "model.layers.12.mlp.experts.0.up_proj.weight");
   EXPECT_EQ(name_of_pattern("blk.{i}.ffn_up_exps.{}", places), "blk.12.ffn_up_exps.weight");
   EXPECT_EQ(name_of_pattern("output.weight", places), "output.weight");

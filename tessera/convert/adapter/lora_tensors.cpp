@@ -200,7 +200,8 @@ Result<> add_pair(const ConvertedTensor& changed, std::span<const LoraWeight> we
   const int64_t n_weights = count_weights(changed);
   const bool is_stack = changed.shape.size() == 3 && changed.shape[0] == n_weights;
   const bool is_matrix = changed.shape.size() == 2 && n_weights == 1;
-  if ((!is_matrix && !is_stack) || is_table != first.is_table || changed.values == ValueChange::minus_exp)
+  const bool is_scaled = std::ranges::any_of(changed.parts, [](const auto& part) { return part.factor != 1.0f; });
+  if ((!is_matrix && !is_stack) || is_table != first.is_table || changed.values == ValueChange::minus_exp || is_scaled)
     return refusal();
   const int64_t n_columns = changed.shape.back();
   ConvertedTensor rows{.name = changed.name}, columns{.name = changed.name};

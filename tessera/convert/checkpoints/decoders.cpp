@@ -1,6 +1,4 @@
-// Decoders that differ from Llama by a few rows: StableLM, Nemotron, EXAONE 4.
-#include <memory>
-
+// Decoders that differ from Llama by a few rows.
 #include "tessera/convert/checkpoints/model_class.h"
 
 namespace tessera::convert {
@@ -41,39 +39,15 @@ Result<> finish_nemotron(ModelDraft& draft) {
   return {};
 }
 
-constexpr TensorRule kExaone4Rules[] = {
+constexpr TensorRule kSeedRules[] = {
     {"model.layers.{i}.post_attention_layernorm.weight", "blk.{i}.post_attention_norm.weight"},
-    {"model.layers.{i}.post_feedforward_layernorm.weight", "blk.{i}.post_ffw_norm.weight"},
-    {"model.layers.{i}.self_attn.q_norm.weight", "blk.{i}.attn_q_norm.weight"},
-    {"model.layers.{i}.self_attn.k_norm.weight", "blk.{i}.attn_k_norm.weight"},
 };
 
-constexpr KeyRow kExaone4Keys[] = {
+constexpr KeyRow kSeedKeys[] = {
     {"attention.head_count_kv", "* =heads"},
     {"rope.freq_base", "*", KeyType::f32, otherwise(10000)},
-    {"attention.layer_norm_rms_epsilon", "*", KeyType::f32, otherwise(1e-5)},
-    {"vocab_size", "vocab_size", KeyType::u32, kRequired},
-    {"attention.sliding_window", "sliding_window"},
+    {"attention.layer_norm_rms_epsilon", "*", KeyType::f32, otherwise(1e-6)},
 };
-
-// The layers with a window: a list of names, or a pattern that repeats, such as LLLG.
-Result<> add_exaone4_windows(ModelDraft& draft) {
-  constexpr std::string_view kKey = "attention.sliding_window_pattern";
-  if (draft.config.find({"sliding_window"}) == nullptr) return {};
-  constexpr KeyRow kWindows[] = {{kKey, "layer_types", KeyType::windows}};
-  if (draft.config.find({"layer_types"}) != nullptr)
-    return add_rows(draft.config, draft.architecture, kWindows, draft.builder);
-  TESSERA_ASSIGN(const auto pattern, draft.config.text({"sliding_window_pattern"}));
-  TESSERA_ASSIGN(const int64_t n_layers, layers_of(draft.config));
-  if (!pattern || pattern->empty() || pattern->find_first_not_of("LG") != std::string::npos)
-    return fail(ErrorCode::format, "{}: sliding_window_pattern: want letters L and G, or layer_types",
-                draft.config.path());
-  const auto n = static_cast<size_t>(n_layers);
-  const std::unique_ptr<bool[]> windows(new bool[n]);
-  for (size_t i = 0; i < n; ++i) windows[i] = (*pattern)[i % pattern->size()] == 'L';
-  draft.builder.set_array(draft.key(kKey), std::span<const bool>(windows.get(), n));
-  return {};
-}
 
 constexpr ModelClass kDecoderClasses[] = {
     {.names = "StableLmForCausalLM StableLMEpochForCausalLM",
@@ -86,11 +60,7 @@ constexpr ModelClass kDecoderClasses[] = {
      .keys = kNemotronKeys,
      .scaling = RopeScaling::none,
      .finish = finish_nemotron},
-    {.names = "Exaone4ForCausalLM",
-     .architecture = "exaone4",
-     .rules = kExaone4Rules,
-     .keys = kExaone4Keys,
-     .finish = add_exaone4_windows},
+    {.names = "SeedOssForCausalLM", .architecture = "seed_oss", .rules = kSeedRules, .keys = kSeedKeys},
 };
 
 }  // namespace

@@ -82,6 +82,14 @@ Number plamo2_width(const HubConfig& config) {
 Number latent_key(const HubConfig& config) { return sum_of(config, "kv_lora_rank", "qk_rope_head_dim"); }
 Number full_key(const HubConfig& config) { return sum_of(config, "qk_nope_head_dim", "qk_rope_head_dim"); }
 
+// Columns of all shared experts, which are one block.
+Number shared_width(const HubConfig& config) {
+  TESSERA_ASSIGN(const auto width, config.number({"moe_intermediate_size"}));
+  TESSERA_ASSIGN(const auto n, config.number({"moe_num_shared_experts", "num_shared_experts", "n_shared_experts"}));
+  if (!width || !n) return std::nullopt;
+  return *width * *n;
+}
+
 // LFM2 states a width of the FFN that is adjusted in the way of its training code.
 Number lfm2_ffn(const HubConfig& config) {
   TESSERA_ASSIGN(const auto width, config.number({"block_ff_dim"}));
@@ -113,6 +121,7 @@ constexpr DerivedRow kDerivedValues[] = {
     {"=mamba_rank", mamba_rank},     {"=latent_key", latent_key},
     {"=full_key", full_key},         {"=lfm2_ffn", lfm2_ffn},
     {"=linear_width", linear_width}, {"=plamo2_width", plamo2_width},
+    {"=shared_width", shared_width},
 };
 
 }  // namespace

@@ -99,7 +99,8 @@ struct GatingFunction {
   std::string_view name;
   uint32_t number;
 };
-constexpr GatingFunction kGatingFunctions[] = {{"softmax", 1}, {"sigmoid", 2}, {"sqrtsoftplus", 4}};
+constexpr GatingFunction kGatingFunctions[] = {
+    {"softmax", 1}, {"sigmoid", 2}, {"sqrtsoftplus", 4}, {"noaux_tc", 2}};  // the last one is a name of DeepSeek-V3's
 
 Result<bool> add_function(const HubConfig& config, const KeyRow& row, const std::string& key, GgufBuilder& builder) {
   TESSERA_ASSIGN(const auto name, text_of(config, row));

@@ -1,4 +1,4 @@
-// Llama, Mistral and Mixtral: rows of q and k are in another order than in GGUF.
+// Llama, Mistral, Mixtral and others of their form: rows of q and k are in another order than in GGUF.
 #include "tessera/convert/checkpoints/model_class.h"
 
 namespace tessera::convert {
@@ -38,6 +38,11 @@ constexpr KeyRow kLlamaKeys[] = {
     {"attention.layer_norm_rms_epsilon", "*", KeyType::f32, otherwise(1e-6)},
     {"vocab_size", "vocab_size", KeyType::u32, kRequired},
     {"rope.dimension_count", "=head_size"},
+};
+
+constexpr KeyRow kArceeKeys[] = {
+    {"context_length", "*", KeyType::u32, otherwise(4096)},
+    {"attention.layer_norm_rms_epsilon", "*", KeyType::f32, otherwise(1e-5)},
 };
 
 constexpr KeyRow kMistralKeys[] = {
@@ -87,6 +92,12 @@ Result<> check_rope_layers(ModelDraft& draft) {
 
 constexpr ModelClass kLlamaClasses[] = {
     {.names = "LlamaForCausalLM", .architecture = "llama", .rules = kLlamaRules, .keys = kLlamaKeys},
+    {.names = "ArceeForCausalLM",
+     .architecture = "arcee",
+     .rules = kLlamaRules,
+     .keys = kArceeKeys,
+     .shared_keys = kLlamaKeys},
+    {.names = "XverseForCausalLM", .architecture = "xverse", .rules = kLlamaRules, .keys = kLlamaKeys},
     {.names = "MetaLlama", .architecture = "llama", .rules = kMetaRules, .keys = kLlamaKeys, .is_decoder = false},
     {.names = "MistralForCausalLM", .architecture = "llama", .rules = kLlamaRules, .keys = kMistralKeys},
     {.names = "MixtralForCausalLM", .architecture = "llama", .rules = kLlamaRules, .keys = kMixtralKeys},

@@ -4,7 +4,7 @@ namespace tessera::convert {
 
 namespace {
 
-constexpr std::string_view kLayer = "{i}", kExpert = "{e}", kEnd = "{}";
+constexpr std::string_view kLayer = "{i}", kExpert = "{e}", kEnd = "{}", kAnything = "*";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -26,6 +26,7 @@ std::optional<int32_t> take_number(std::string_view& name) {
 std::optional<NamePlaces> match_name(std::string_view pattern, std::string_view name) {
   NamePlaces places;
   while (!pattern.empty()) {
+    if (pattern == kAnything) return places;
     if (pattern == kEnd) {
       if (name != "weight" && name != "bias") return std::nullopt;
       places.end = name;

@@ -1,5 +1,6 @@
 // Names of tensors with places for numbers, as the rules of checkpoints write them:
 //   model.layers.{i}.mlp.experts.{e}.up_proj.{}    {i}: a layer; {e}: an expert; {} at the end: weight or bias
+//   mtp.*                                          * at the end: anything
 #pragma once
 
 #include <cstdint>

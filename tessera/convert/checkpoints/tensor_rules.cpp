@@ -78,6 +78,8 @@ ValueChange values_of(Change change) {
   }
 }
 
+float factor_of(const TensorPieces& pieces, size_t i) { return pieces.factors.empty() ? 1.0f : pieces.factors[i]; }
+
 // A tensor of the result while its experts are collected.
 struct Collected {
   ConvertedTensor tensor;
@@ -100,7 +102,8 @@ Result<> finish_stack(Collected& stack) {
                   stack.experts.size());
     if (pieces.shape != first.shape || pieces.views[0].type != first.views[0].type)
       return fail(ErrorCode::mismatch, "{}: expert {} has another shape or type than expert 0", stack.tensor.name, i);
-    for (const StoredTensor& view : pieces.views) stack.tensor.parts.push_back({stack.files[order[i]], view});
+    for (size_t k = 0; k < pieces.views.size(); ++k)
+      stack.tensor.parts.push_back({stack.files[order[i]], pieces.views[k], factor_of(pieces, k)});
   }
   return {};
 }
@@ -159,7 +162,8 @@ class Collection {
       return {};
     }
     result.tensor.shape = std::move(pieces.shape);
-    for (StoredTensor& view : pieces.views) result.tensor.parts.push_back({source.file, std::move(view)});
+    for (size_t k = 0; k < pieces.views.size(); ++k)
+      result.tensor.parts.push_back({source.file, std::move(pieces.views[k]), factor_of(pieces, k)});
     return {};
   }
 

@@ -48,6 +48,7 @@ struct RuleFacts {
 struct TensorPieces {
   std::vector<StoredTensor> views{};
   std::vector<int64_t> shape{};
+  std::vector<float> factors{};  // of the values of each view; empty: 1
 };
 
 /// An order of elements that only one class of models has. Errors: mismatch (a shape that it does not allow).
@@ -71,6 +72,7 @@ struct ConvertedTensor {
   struct Part {
     size_t file = 0;
     StoredTensor view;
+    float factor = 1.0f;  // of the values, after another change of them
   };
 
   std::string name{};

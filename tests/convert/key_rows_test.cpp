@@ -88,6 +88,7 @@ TEST(KeyRows, FunctionsHaveNumbers) {
   EXPECT_EQ(keys_of(R"({"f": "softmax"})", kRows), "a.k u32 1");
   EXPECT_EQ(keys_of(R"({"f": "sigmoid"})", kRows), "a.k u32 2");
   EXPECT_EQ(keys_of(R"({"f": "sqrtsoftplus"})", kRows), "a.k u32 4");
+  EXPECT_EQ(keys_of(R"({"f": "noaux_tc"})", kRows), "a.k u32 2");
   EXPECT_NE(keys_of(R"({"f": "tanh"})", kRows).find("f is \"tanh\", want softmax, sigmoid"), std::string::npos);
 }
 
@@ -123,6 +124,8 @@ TEST(KeyRows, DerivedValues) {
   EXPECT_EQ(value("=head_size", heads + "}"), 16);
   EXPECT_EQ(value("=head_size", heads + R"(, "head_dim": 20})"), 20);
   EXPECT_EQ(value("=head_size", R"({"hidden_size": 64})"), -1);
+  EXPECT_EQ(value("=plain_head_size", heads + R"(, "head_dim": 20})"), 16);
+  EXPECT_EQ(value("=plain_head_size", R"({"hidden_size": 64})"), -1);
   EXPECT_EQ(value("=rotated", heads + "}"), 16);
   EXPECT_EQ(value("=rotated_half", heads + "}"), 8);
   EXPECT_EQ(value("=rotated_quarter", heads + "}"), 4);
@@ -142,6 +145,8 @@ TEST(KeyRows, DerivedValues) {
   EXPECT_EQ(value("=lfm2_ffn", R"({"block_ff_dim": 147, "block_multiple_of": 32})"), 128);
   EXPECT_EQ(value("=lfm2_ffn", R"({"block_ff_dim": 144, "block_auto_adjust_ff_dim": false})"), 144);
   EXPECT_EQ(value("=linear_width", R"({"linear_value_head_dim": 16, "linear_num_value_heads": 4})"), 64);
+  EXPECT_EQ(value("=shared_width", R"({"moe_intermediate_size": 12, "num_shared_experts": 3})"), 36);
+  EXPECT_EQ(value("=shared_width", R"({"moe_intermediate_size": 12})"), -1);
   EXPECT_EQ(find_derived_value("=other"), nullptr);
 }
 

@@ -162,6 +162,49 @@ inline FloatModel spec_float_model(const std::string& name, const std::vector<st
   return model;
 }
 
+inline std::string of_layer(int il, const std::string& name) { return "blk." + std::to_string(il) + "." + name; }
+
+/// Tensors of specifications that many architectures load and do not apply.
+inline const std::vector<std::string> kUnusedTensors = {"ffn_gate.bias",    "ffn_up.bias", "ffn_down.bias",
+                                                        "attn_output.bias", "output.bias", "rope_freqs.weight"};
+
+/// The model of a specification as one of another architecture.
+inline FloatModel twin_of(const std::string& golden, const std::string& architecture) {
+  FloatModel model = spec_float_model(golden, kUnusedTensors);
+  model.become(architecture);
+  return model;
+}
+
+/// The dense blocks of layers from `first` on become n experts, which differ.
+inline void become_experts(FloatModel& m, int first, int n) {
+  for (int il = first; m.find(of_layer(il, "attn_norm.weight")) != nullptr; ++il) {
+    for (const std::string part : {"gate", "up", "down"}) {
+      const FloatModel::Entry dense = m.at(of_layer(il, "ffn_" + part + ".weight"));
+      FloatModel::Entry experts{of_layer(il, "ffn_" + part + "_exps.weight"), {dense.shape[0], dense.shape[1], n}, {}};
+      for (int i = 0; i < n; ++i)
+        for (const float value : dense.values) experts.values.push_back(value * (1.0f + 0.1f * static_cast<float>(i)));
+      m.drop(dense.name);
+      m.tensors.push_back(std::move(experts));
+    }
+    FloatModel::Entry router{of_layer(il, "ffn_gate_inp.weight"), {128, n}, spec_weights("router", 128u * 4u, 0, 1, 5)};
+    router.values.resize(static_cast<size_t>(128 * n));
+    m.tensors.push_back(std::move(router));
+  }
+}
+
+inline void add_shared_expert(FloatModel& m, int il, const FloatModel& of) {
+  for (const std::string part : {"gate", "up", "down"}) {
+    FloatModel copy = of;
+    FloatModel::Entry entry = copy.at(of_layer(il, "ffn_" + part + ".weight"));
+    entry.name = of_layer(il, "ffn_" + part + "_shexp.weight");
+    m.tensors.push_back(std::move(entry));
+  }
+}
+
+inline void add_vector(FloatModel& m, const std::string& name, int64_t n) {
+  m.tensors.push_back({name, {n}, spec_weights(name, static_cast<size_t>(n), 0, 0.5, 7)});
+}
+
 inline std::string with_place(std::string text, const std::string& place, const std::string& with) {
   if (const size_t at = text.find(place); at != std::string::npos) text.replace(at, place.size(), with);
   return text;

@@ -1,4 +1,6 @@
-// DeepSeek V2 and V3: multi-head latent attention, of which GGUF stores the compressed form.
+// DeepSeek V1 with the rows of Llama; V2 and V3: multi-head latent attention, of which GGUF stores the compressed
+// form; and Kimi Linear, which has it in some layers.
+#include "tessera/convert/checkpoints/mamba_pieces.h"
 #include "tessera/convert/checkpoints/model_class.h"
 #include "tessera/convert/source/views.h"
 
@@ -90,7 +92,97 @@ Result<> finish_deepseek(ModelDraft& draft) {
   return {};
 }
 
+constexpr TensorRule kDeepseek1Rules[] = {
+    {"model.layers.{i}.self_attn.q_proj.{}", "blk.{i}.attn_q.{}", Change::rope_q},
+    {"model.layers.{i}.self_attn.k_proj.{}", "blk.{i}.attn_k.{}", Change::rope_k},
+};
+
+constexpr KeyRow kDeepseek1Keys[] = {
+    {"attention.head_count_kv", "* =heads"},
+    {"rope.freq_base", "*", KeyType::f32, otherwise(10000)},
+    {"attention.layer_norm_rms_epsilon", "*", KeyType::f32, otherwise(1e-6)},
+    {"vocab_size", "vocab_size", KeyType::u32, kRequired},
+    {"rope.dimension_count", "=head_size"},
+    {"rope.scaling.type", "", KeyType::text, otherwise_text("none")},
+    {"leading_dense_block_count", "first_k_dense_replace", KeyType::u32, otherwise(0)},
+    {"expert_feed_forward_length", "moe_intermediate_size", KeyType::u32, kRequired},
+    {"expert_shared_count", "n_shared_experts", KeyType::u32, otherwise(0)},
+    {"expert_weights_scale", "", KeyType::f32, otherwise(1)},
+};
+
+// Convolutions of single channels, [n, 1, width].
+Result<TensorPieces> with_middle(const StoredTensor& tensor, const RuleFacts& /*facts*/) {
+  if (tensor.shape.size() < 2)
+    return fail(ErrorCode::mismatch, "{}: {} dimensions, want a convolution", tensor.name, tensor.shape.size());
+  std::vector<int64_t> shape = {tensor.shape.front(), 1, tensor.shape.back()};
+  TESSERA_ASSIGN(StoredTensor view, reshaped(tensor, shape));
+  return TensorPieces{{std::move(view)}, std::move(shape)};
+}
+
+constexpr TensorRule kKimiLinearRules[] = {
+    {"model.layers.{i}.self_attn.q_conv1d.weight", "blk.{i}.ssm_conv1d_q.weight", Change::same, with_middle},
+    {"model.layers.{i}.self_attn.k_conv1d.weight", "blk.{i}.ssm_conv1d_k.weight", Change::same, with_middle},
+    {"model.layers.{i}.self_attn.v_conv1d.weight", "blk.{i}.ssm_conv1d_v.weight", Change::same, with_middle},
+    {"model.layers.{i}.self_attn.A_log", "blk.{i}.ssm_a", Change::minus_exp, as_column},
+    {"model.layers.{i}.self_attn.dt_bias", "blk.{i}.ssm_dt.bias"},
+    {"model.layers.{i}.self_attn.f_a_proj.weight", "blk.{i}.ssm_f_a.weight"},
+    {"model.layers.{i}.self_attn.f_b_proj.weight", "blk.{i}.ssm_f_b.weight"},
+    {"model.layers.{i}.self_attn.b_proj.weight", "blk.{i}.ssm_beta.weight"},
+    {"model.layers.{i}.self_attn.g_a_proj.weight", "blk.{i}.ssm_g_a.weight"},
+    {"model.layers.{i}.self_attn.g_b_proj.weight", "blk.{i}.ssm_g_b.weight"},
+    {"model.layers.{i}.self_attn.o_norm.weight", "blk.{i}.ssm_norm.weight"},
+    {"model.layers.{i}.block_sparse_moe.gate.weight", "blk.{i}.ffn_gate_inp.weight"},
+    {"model.layers.{i}.block_sparse_moe.gate.e_score_correction_bias", "blk.{i}.exp_probs_b.bias"},
+    {"model.layers.{i}.block_sparse_moe.experts.{e}.w1.weight", "blk.{i}.ffn_gate_exps.weight"},
+    {"model.layers.{i}.block_sparse_moe.experts.{e}.w2.weight", "blk.{i}.ffn_down_exps.weight"},
+    {"model.layers.{i}.block_sparse_moe.experts.{e}.w3.weight", "blk.{i}.ffn_up_exps.weight"},
+    {"model.layers.{i}.block_sparse_moe.shared_experts.gate_proj.weight", "blk.{i}.ffn_gate_shexp.weight"},
+    {"model.layers.{i}.block_sparse_moe.shared_experts.up_proj.weight", "blk.{i}.ffn_up_shexp.weight"},
+    {"model.layers.{i}.block_sparse_moe.shared_experts.down_proj.weight", "blk.{i}.ffn_down_shexp.weight"},
+};
+
+constexpr KeyRow kKimiLinearKeys[] = {
+    {"context_length", "model_max_length *", KeyType::u32, kRequired},
+    {"attention.layer_norm_rms_epsilon", "*", KeyType::f32, otherwise(1e-5)},
+    {"expert_count", "num_experts", KeyType::u32, kRequired},
+    {"expert_shared_count", "num_shared_experts", KeyType::u32, otherwise(1)},
+    {"expert_group_count", "num_expert_group"},
+    {"expert_gating_func", "moe_router_activation_func", KeyType::function, otherwise_text("sigmoid")},
+    {"kda.head_dim", "linear_attn_config.head_dim", KeyType::u32, kRequired},
+    {"ssm.conv_kernel", "linear_attn_config.short_conv_kernel_size", KeyType::u32, kRequired},
+};
+
+// Layers of a list, which counts from 1, have latent attention. The others have a delta rule, and no KV heads.
+Result<> finish_kimi_linear(ModelDraft& draft) {
+  const HubConfig& config = draft.config;
+  TESSERA_ASSIGN(const int64_t n_layers, layers_of(config));
+  TESSERA_ASSIGN(const int64_t n_heads, heads_of(config));
+  TESSERA_ASSIGN(const auto n_linear, config.integer({"linear_attn_config.num_heads"}, 1, INT32_MAX));
+  if (n_linear.value_or(n_heads) != n_heads)
+    return fail(ErrorCode::unsupported, "{}: linear_attn_config.num_heads differs from num_attention_heads",
+                config.path());
+  TESSERA_ASSIGN(const auto stated, config.integers({"linear_attn_config.full_attn_layers"}, 1, kMaxLayers));
+  std::vector<int32_t> heads(static_cast<size_t>(n_layers));
+  for (const int64_t layer : stated.value_or(std::vector<int64_t>{}))
+    if (layer <= n_layers) heads[static_cast<size_t>(layer - 1)] = 1;
+  draft.builder.set_array(draft.key("attention.head_count_kv"), heads);
+  return {};
+}
+
 constexpr ModelClass kDeepseekClasses[] = {
+    {.names = "KimiLinearForCausalLM KimiLinearModel",
+     .architecture = "kimi-linear",
+     .rules = kKimiLinearRules,
+     .keys = kKimiLinearKeys,
+     .shared_rules = kDeepseekRules,
+     .shared_keys = kDeepseekKeys,
+     .scaling = RopeScaling::none,
+     .finish = finish_kimi_linear},
+    {.names = "DeepseekForCausalLM",
+     .architecture = "deepseek",
+     .rules = kDeepseek1Rules,
+     .keys = kDeepseek1Keys,
+     .scaling = RopeScaling::none},
     {.names = "DeepseekV2ForCausalLM",
      .architecture = "deepseek2",
      .rules = kDeepseekRules,

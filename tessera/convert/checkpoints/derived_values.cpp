@@ -24,6 +24,12 @@ Number sum_of(const HubConfig& config, std::string_view a, std::string_view b) {
   return *left + *right;
 }
 
+Number plain_head_size(const HubConfig& config) {
+  TESSERA_ASSIGN(const int64_t n_embd, embedding_of(config));
+  TESSERA_ASSIGN(const int64_t n_heads, heads_of(config));
+  return n_heads > 0 ? std::optional(static_cast<double>(n_embd / n_heads)) : std::nullopt;
+}
+
 Number head_size(const HubConfig& config) {
   TESSERA_ASSIGN(const int64_t size, head_size_of(config));
   return size > 0 ? std::optional(static_cast<double>(size)) : std::nullopt;
@@ -114,13 +120,21 @@ struct DerivedRow {
   DerivedValue value;
 };
 constexpr DerivedRow kDerivedValues[] = {
-    {"=head_size", head_size},       {"=rotated", rotated_whole},
-    {"=rotated_half", rotated_half}, {"=rotated_quarter", rotated_quarter},
-    {"=embedding", embedding},       {"=heads", heads},
-    {"=all_layers", all_layers},     {"=mamba_width", mamba_width},
-    {"=mamba_rank", mamba_rank},     {"=latent_key", latent_key},
-    {"=full_key", full_key},         {"=lfm2_ffn", lfm2_ffn},
-    {"=linear_width", linear_width}, {"=plamo2_width", plamo2_width},
+    {"=head_size", head_size},
+    {"=plain_head_size", plain_head_size},
+    {"=rotated", rotated_whole},
+    {"=rotated_half", rotated_half},
+    {"=rotated_quarter", rotated_quarter},
+    {"=embedding", embedding},
+    {"=heads", heads},
+    {"=all_layers", all_layers},
+    {"=mamba_width", mamba_width},
+    {"=mamba_rank", mamba_rank},
+    {"=latent_key", latent_key},
+    {"=full_key", full_key},
+    {"=lfm2_ffn", lfm2_ffn},
+    {"=linear_width", linear_width},
+    {"=plamo2_width", plamo2_width},
     {"=shared_width", shared_width},
 };
 

@@ -183,7 +183,10 @@ Result<std::optional<double>> number_of(const HubConfig& config, std::string_vie
 Result<int64_t> layers_of(const HubConfig& config) { return count_of(config, common_names("block_count"), kMaxLayers); }
 Result<int64_t> heads_of(const HubConfig& config) { return count_of(config, common_names("attention.head_count")); }
 Result<int64_t> kv_heads_of(const HubConfig& config) {
-  TESSERA_ASSIGN(const int64_t n, count_of(config, common_names("attention.head_count_kv")));
+  const std::string_view names = common_names("attention.head_count_kv");
+  const Json* const stated = config.find(HubConfig::Names(split_names(names)));
+  if (stated != nullptr && stated->is_array()) return heads_of(config);  // a number for each layer
+  TESSERA_ASSIGN(const int64_t n, count_of(config, names));
   return n > 0 ? n : heads_of(config);
 }
 

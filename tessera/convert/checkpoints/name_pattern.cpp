@@ -4,7 +4,7 @@ namespace tessera::convert {
 
 namespace {
 
-constexpr std::string_view kLayer = "{i}", kExpert = "{e}", kEnd = "{}", kAnything = "*";
+constexpr std::string_view kLayerPlace = "{i}", kExpertPlace = "{e}", kEndPlace = "{}", kAnything = "*";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -27,17 +27,17 @@ std::optional<NamePlaces> match_name(std::string_view pattern, std::string_view 
   NamePlaces places;
   while (!pattern.empty()) {
     if (pattern == kAnything) return places;
-    if (pattern == kEnd) {
+    if (pattern == kEndPlace) {
       if (name != "weight" && name != "bias") return std::nullopt;
       places.end = name;
       return places;
     }
-    const bool is_layer = pattern.starts_with(kLayer), is_expert = pattern.starts_with(kExpert);
+    const bool is_layer = pattern.starts_with(kLayerPlace), is_expert = pattern.starts_with(kExpertPlace);
     if (is_layer || is_expert) {
       const auto number = take_number(name);
       if (!number) return std::nullopt;
       (is_layer ? places.layer : places.expert) = number;
-      pattern.remove_prefix(kLayer.size());
+      pattern.remove_prefix(kLayerPlace.size());
       continue;
     }
     if (name.empty() || name[0] != pattern[0]) return std::nullopt;
@@ -51,13 +51,13 @@ std::optional<NamePlaces> match_name(std::string_view pattern, std::string_view 
 std::string name_of_pattern(std::string_view pattern, const NamePlaces& places) {
   std::string name;
   while (!pattern.empty()) {
-    if (pattern.starts_with(kLayer)) {
+    if (pattern.starts_with(kLayerPlace)) {
       name += std::to_string(places.layer.value_or(0));
-      pattern.remove_prefix(kLayer.size());
-    } else if (pattern.starts_with(kExpert)) {
+      pattern.remove_prefix(kLayerPlace.size());
+    } else if (pattern.starts_with(kExpertPlace)) {
       name += std::to_string(places.expert.value_or(0));
-      pattern.remove_prefix(kExpert.size());
-    } else if (pattern == kEnd) {
+      pattern.remove_prefix(kExpertPlace.size());
+    } else if (pattern == kEndPlace) {
       name += places.end;
       break;
     } else {

@@ -290,5 +290,39 @@ TEST(FormulaModels, MiniMaxM3) {
   });
 }
 
+// With windows, every fourth layer has neither a window nor rope.
+TEST(FormulaModels, SmallThinkerWithoutWindowsRotatesAllLayers) {
+  TinyModel m = tiny_model("smallthinker", 2, {});
+  set_expert_keys(m);
+  m.key("expert_gating_func", 2);
+  m.key("attention.sliding_window", 0);
+  expect_formula(m, [](TinyModel& w, Rows x) {
+    const auto relu = [](double value) { return std::max(value, 0.0); };
+    for (int64_t il = 0; il < 2; ++il) {
+      const std::string blk = block(il);
+      const Rows routed_by = x;
+      x = each_plus(x, attended(w, blk, all_normed(w, blk + "attn_norm.weight", x), {}));
+      const Rows normed_x = all_normed(w, blk + "ffn_norm.weight", x);
+      for (size_t t = 0; t < x.size(); ++t)
+        x[t] = plus(x[t], mixture(w, blk, routed_by[t], normed_x[t], {.is_sigmoid = true, .act = relu}));
+    }
+    return output_logits(w, x);
+  });
+}
+
+TEST(FormulaModels, FilesMustStateTheWindowsOfSomeArchitectures) {
+  for (const char* name :
+       {"cohere2", "cohere2moe", "exaone-moe", "gemma-embedding", "gemma3n", "gpt-oss", "mimo2", "step35"}) {
+    TinyModel m = tiny_model(name, 2, {});
+    m.key("logit_scale", 1.0f);
+    const std::string key = std::string(name) + ".attention.sliding_window";
+    EXPECT_ERROR(load_engine(m.write("window.gguf")), "key '" + key + "': missing");
+    TinyModel zero = tiny_model(name, 2, {});
+    zero.key("logit_scale", 1.0f);
+    zero.key("attention.sliding_window", 0);
+    EXPECT_ERROR(load_engine(zero.write("window.gguf")), "key '" + key + "': 0, want 1 to");
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -24,7 +24,7 @@ class Rwkv6 : public RecurrentModel {
   void list_more() override { embd_norm_ = norm("token_embd_norm", {info_.n_embd}); }
 
   TransformerLayer list_layer(int64_t il) override {
-    const int64_t n = info_.n_embd, states = add_state_layer({n, n * head_dim_, n});
+    const int64_t n = info_.n_embd, states = add_state_layer({n, n, n * head_dim_});
     time_mixes_.push_back(time_mix(il, states));
     channel_mixes_.push_back({.lerp_k = weights_.need(block(il, "channel_mix_lerp_k.weight"), {n}, Op::mul),
                               .lerp_r = weights_.need(block(il, "channel_mix_lerp_r.weight"), {n}, Op::mul),
@@ -125,6 +125,7 @@ class Rwkv6Qwen2 final : public Rwkv6 {
   TransformerLayer list_layer(int64_t il) override {
     const int64_t n = info_.n_embd;
     time_mixes_.push_back(time_mix(il, add_state_layer({n, n * head_dim_})));
+    time_mixes_.back().recurrence = 1;
     TransformerLayer l{.attn_norm = norm(il, "attn_norm"), .ffn_norm = norm(il, "ffn_norm")};
     add_ffn(l, il);
     return l;

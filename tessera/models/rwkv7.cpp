@@ -31,7 +31,7 @@ class Rwkv7 : public RecurrentModel {
 
   TransformerLayer list_layer(int64_t il) override {
     const int64_t n = info_.n_embd;
-    const int64_t states = add_state_layer({n, n * head_dim_, n});
+    const int64_t states = add_state_layer({n, n, n * head_dim_});
     time_mixes_.push_back(time_mix(il, states));
     channel_mixes_.push_back({.lerp = weights_.need(block(il, "channel_mix_lerp_k.weight"), {n}, Op::mul),
                               .key = linear(block(il, "channel_mix_key"), n, n_ff(il)),
@@ -108,6 +108,7 @@ class Arwkv7 final : public Rwkv7 {
   TransformerLayer list_layer(int64_t il) override {
     const int64_t n = info_.n_embd;
     time_mixes_.push_back(time_mix(il, add_state_layer({n, n * head_dim_})));
+    time_mixes_.back().recurrence = 1;
     TransformerLayer l{.attn_norm = norm(il, "attn_norm"), .ffn_norm = norm(il, "ffn_norm")};
     add_ffn(l, il);
     return l;

@@ -234,7 +234,7 @@ Value rwkv7_time_mix(GraphBuilder& b, Value x, const Rwkv7TimeMix& m, const Batc
 
   const auto as_heads = [&](Value y) { return b.reshape(y, heads); };
   const Value y = b.rwkv7(as_heads(r), as_heads(decay), as_heads(k), as_heads(v), b.scale(removed, -1.0f),
-                          b.mul(removed, as_heads(a)), in.state(b, m.state_layer, 1), in.segments);
+                          b.mul(removed, as_heads(a)), in.state(b, m.state_layer, m.recurrence), in.segments);
   Value out = normed_heads(b, y, m.norm_weight, m.norm_bias);
   // The contribution of a token's own key and value, per head.
   const Value bonus = b.row_sum(as_heads(b.mul(b.mul(r, k), flat(b, *m.r_k))));
@@ -244,7 +244,7 @@ Value rwkv7_time_mix(GraphBuilder& b, Value x, const Rwkv7TimeMix& m, const Batc
 }
 
 Value rwkv7_channel_mix(GraphBuilder& b, Value x, const Rwkv7ChannelMix& m, const BatchInputs& in) {
-  const Value shift = b.token_shift(x, in.state(b, m.state_layer, 2), in.segments);
+  const Value shift = b.token_shift(x, in.state(b, m.state_layer, 1), in.segments);
   return b.relu_squared(linear(b, lerped(b, x, shift, *m.lerp, 0), m.key));
 }
 
@@ -293,7 +293,7 @@ Value rwkv6_time_mix(GraphBuilder& b, Value x, const Rwkv6TimeMix& m, const Batc
   const Value v = repeated_heads(b, linear(b, x_v, m.v), zeros, m);
   if (m.bonus == nullptr) k = minus(b, k, b.mul(k, decay));
   const auto recurrence = [&](Value received, StateRead read) {
-    return b.rwkv7(received, decay, k, v, zeros, zeros, in.state(b, m.state_layer, 1), in.segments, {read});
+    return b.rwkv7(received, decay, k, v, zeros, zeros, in.state(b, m.state_layer, m.recurrence), in.segments, {read});
   };
   Value y;
   if (m.bonus != nullptr) {
@@ -308,7 +308,7 @@ Value rwkv6_time_mix(GraphBuilder& b, Value x, const Rwkv6TimeMix& m, const Batc
 }
 
 GatedHidden rwkv6_channel_mix(GraphBuilder& b, Value x, const Rwkv6ChannelMix& m, const BatchInputs& in) {
-  const Value shift = b.token_shift(x, in.state(b, m.state_layer, 2), in.segments);
+  const Value shift = b.token_shift(x, in.state(b, m.state_layer, 1), in.segments);
   return {.hidden = b.relu_squared(linear(b, lerped(b, x, shift, *m.lerp_k, 0), m.key)),
           .gate = b.sigmoid(linear(b, lerped(b, x, shift, *m.lerp_r, 0), m.receptance))};
 }

@@ -113,7 +113,7 @@ struct KimiDelta {
 };
 Value kimi_delta(GraphBuilder& b, Value x, const KimiDelta& mixer, const BatchInputs& in);
 
-/// RWKV-7's time mixing (Peng et al. 2025). State 0 is the x of the last token, state 1 the recurrence's.
+/// RWKV-7's time mixing (Peng et al. 2025). State 0 is the x of the last token.
 struct Rwkv7TimeMix {
   const Tensor* lerp = nullptr;  // [n_embd, 1, 1, 5 or 6]: for r, w, k, v, a, and g if present
   Linear r{}, k{}, v{};
@@ -122,12 +122,13 @@ struct Rwkv7TimeMix {
   const Tensor *norm_weight = nullptr, *norm_bias = nullptr;    // [n_embd]: for the heads' outputs; null: no norm
   Linear out{};
   int64_t head_dim = 0, n_heads = 0;
+  int64_t recurrence = 2;  // the recurrence's state, after that of channel mixing if there is one
   int64_t state_layer = -1;
 };
 /// v_first: v of the first layer. It is absent in the call for the first layer, which sets it.
 Value rwkv7_time_mix(GraphBuilder& b, Value x, const Rwkv7TimeMix& mixer, const BatchInputs& in, Value& v_first);
 
-/// RWKV-7's channel mixing: value relu(key (x + lerp (x of the previous token - x)))^2. State 2 is the x of the last
+/// RWKV-7's channel mixing: value relu(key (x + lerp (x of the previous token - x)))^2. State 1 is the x of the last
 /// token.
 struct Rwkv7ChannelMix {
   const Tensor* lerp = nullptr;  // [n_embd]
@@ -137,7 +138,7 @@ struct Rwkv7ChannelMix {
 Value rwkv7_channel_mix(GraphBuilder& b, Value x, const Rwkv7ChannelMix& mixer, const BatchInputs& in);
 
 /// RWKV-6's time mixing (Peng et al. 2024), and its form without a bonus as a linear attention with fewer KV heads, in
-/// models made from Qwen 2. State 0 is the x of the last token, state 1 the recurrence's.
+/// models made from Qwen 2. State 0 is the x of the last token.
 struct Rwkv6TimeMix {
   const Tensor* lerp_x = nullptr;                         // [n_embd]
   std::array<const Tensor*, 5> lerp{};                    // [n_embd] for w, k, v, r, g; or only the first, with 5 rows
@@ -148,11 +149,12 @@ struct Rwkv6TimeMix {
   const Tensor *norm_weight = nullptr, *norm_bias = nullptr;  // [n_embd]: for the heads' outputs; null: no norm
   Linear out{};
   int64_t head_dim = 0, n_heads = 0, n_heads_kv = 0;
+  int64_t recurrence = 2;  // as in Rwkv7TimeMix
   int64_t state_layer = -1;
 };
 Value rwkv6_time_mix(GraphBuilder& b, Value x, const Rwkv6TimeMix& mixer, const BatchInputs& in);
 
-/// RWKV-6's channel mixing: sigmoid(receptance x_r) * value relu(key x_k)^2. State 2 is the x of the last token.
+/// RWKV-6's channel mixing: sigmoid(receptance x_r) * value relu(key x_k)^2. State 1 is the x of the last token.
 struct Rwkv6ChannelMix {
   const Tensor *lerp_k = nullptr, *lerp_r = nullptr;  // [n_embd]
   Linear key{}, value{}, receptance{};

@@ -3,8 +3,8 @@
 // magnitude of YaRN.
 //
 // deepseek32 (DeepSeek V3.2) and glm-dsa (GLM 5): mistral4's form, with an indexer that chooses the keys of each query.
-// While a text has no more tokens than it chooses, it chooses all. Longer texts are refused, and its weights are not
-// read.
+// While a text has no more tokens than the indexer chooses, all are chosen. Longer texts are refused. The indexer's
+// weights are not read.
 #include <cmath>
 
 #include "tessera/models/latent_model.h"
@@ -55,7 +55,7 @@ class Mistral4 : public DeepSeek2 {
   }
 };
 
-class DeepSeek32 final : public Mistral4 {
+class DeepSeek32 : public Mistral4 {
  public:
   using Mistral4::Mistral4;
 
@@ -66,15 +66,11 @@ class DeepSeek32 final : public Mistral4 {
   }
 };
 
-class GlmDsa final : public Mistral4 {
+class GlmDsa final : public DeepSeek32 {
  public:
-  using Mistral4::Mistral4;
+  using DeepSeek32::DeepSeek32;
 
  protected:
-  Result<> read_keys() override {
-    TESSERA_TRY(Mistral4::read_keys());
-    return read_index(1);
-  }
   // The multiplier of YaRN's logarithm is not used.
   float magnitude_of_scores(float /*log_multiplier*/) override { return Mistral4::magnitude_of_scores(0.0f); }
 };

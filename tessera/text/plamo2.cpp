@@ -31,7 +31,7 @@ static_assert(kMaxTextBytes <= size_t{1} << 30);  // sums of 2^30 costs of 32 bi
 struct CheapestRest {
   int64_t cost = 0;
   int32_t id = kSpelled;
-  uint32_t n_bytes = 0;  // of the first token; 0 inside a code point
+  uint32_t n_bytes = 0;  // of the first token; 0 at the later bytes of a code point
 };
 
 /// Nothing for a token that is never used. Scores may be infinite, but are not NaN.

@@ -30,12 +30,7 @@ Result<const Model*> part_of_model(const Engine& engine, SessionPart part) {
 
 Result<SessionOptions> checked_options(const Engine& engine, SessionOptions options) {
   const ModelInfo& model = engine.model().info();
-  if (options.n_ctx == 0) options.n_ctx = model.n_ctx_exact > 0 ? model.n_ctx_exact : model.n_ctx_train;
-  if (model.n_ctx_exact > 0 && options.n_ctx > model.n_ctx_exact)
-    return fail(ErrorCode::unsupported,
-                "{}: a context of {} tokens, want at most {}: beyond, this model attends to a choice of the tokens, "
-                "which is not supported",
-                engine.files().name(), options.n_ctx, model.n_ctx_exact);
+  if (options.n_ctx == 0) options.n_ctx = model.n_ctx_train;
   if (options.n_ubatch < 1 || options.n_ubatch > kMaxUbatch)
     return fail(ErrorCode::invalid_argument, "micro-batch of {} tokens, want 1 to {}", options.n_ubatch, kMaxUbatch);
   options.n_ubatch = std::min(options.n_ubatch, std::max<int64_t>(options.n_ctx, 1));

@@ -58,7 +58,7 @@ using OpParams = detail::Unique<detail::TypeList<NoParams>
 #include "tessera/graph/ops.def"
                                 >::Variant;
 
-inline constexpr size_t kMaxSources = 9;
+inline constexpr size_t kMaxSources = 10;
 
 struct Node {
   Op op = Op::input;

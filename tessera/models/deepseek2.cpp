@@ -2,9 +2,8 @@
 // first layers are dense. The others have experts, chosen within groups, and a shared expert. The two differ in the
 // magnitude of YaRN.
 //
-// deepseek32 (DeepSeek V3.2) and glm-dsa (GLM 5): mistral4's form, with an indexer that chooses the keys of each query.
-// While a text has no more tokens than the indexer chooses, all are chosen. Longer texts are refused. The indexer's
-// weights are not read.
+// deepseek32 (DeepSeek V3.2) and glm-dsa (GLM 5): mistral4's form, with an indexer, which chooses the keys that all
+// heads attend to. In GLM 5 several layers may share a choice.
 #include <cmath>
 
 #include "tessera/models/latent_model.h"
@@ -62,8 +61,50 @@ class DeepSeek32 : public Mistral4 {
  protected:
   Result<> read_keys() override {
     TESSERA_TRY(Mistral4::read_keys());
-    return read_index(1);
+    return read_indexer(RopePairs::halves, 1e-6f);
   }
+
+  Result<> read_indexer(RopePairs pairs, float eps) {
+    TESSERA_TRY(read_key_choice());
+    if (n_latent_q_ == 0)
+      return fail(ErrorCode::mismatch, "{}: key '{}' is missing or 0: the indexer needs the latent vector of q",
+                  files_.name(), hp_.full_key("attention.q_lora_rank"));
+    eps_of_keys_ = eps;
+    nn::RopeConfig rope = info_.ropes[0].config;
+    rope.pairs = pairs;
+    key_choice_.rope = add_rope(rope);
+    return {};
+  }
+
+  /// Whether a layer chooses keys. If not, it has the last choice before it.
+  virtual bool chooses(int64_t /*il*/) const { return true; }
+
+  // Prediction heads attend to all keys.
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l = Mistral4::list_layer(il);
+    if (il >= n_layers_ || !chooses(il)) return l;
+    weights_.need(block(il, "attn_q_a.weight"), {info_.n_embd, n_latent_q_}, Op::mul_mat);  // not attn_q instead
+    nn::KeyChoice choice = add_key_choice();
+    constexpr LinearParts kNoScale{.scale = false};
+    choice.q = linear(block(il, "indexer.attn_q_b"), n_latent_q_, choice.n_heads * choice.dim, kNoScale);
+    choice.k = linear(block(il, "indexer.attn_k"), info_.n_embd, choice.dim, kNoScale);
+    // The order of scores does not depend on their scale, 1 / sqrt(dim * n_heads).
+    choice.weights = linear(block(il, "indexer.proj"), info_.n_embd, choice.n_heads, kNoScale);
+    choice.k_norm = {.kind = nn::NormKind::layer,
+                     .weight = weights_.need(block(il, "indexer.k_norm.weight"), {choice.dim}, Op::layer_norm),
+                     .bias = weights_.maybe(block(il, "indexer.k_norm.bias"), {choice.dim}, Op::layer_norm),
+                     .eps = eps_of_keys_};
+    l.attention.choice = choice;
+    return l;
+  }
+
+  Value chosen_keys(LayerBuilder& s, Value q_latent, Value x, const nn::Attention& a) const override {
+    if (s.layer >= n_layers_) return {};
+    if (a.choice.present()) s.shared = nn::choose_keys(s.b, q_latent, x, a.choice, s.ropes, s.in, s.cache);
+    return s.shared;
+  }
+
+  float eps_of_keys_ = 0.0f;
 };
 
 class GlmDsa final : public DeepSeek32 {
@@ -71,8 +112,28 @@ class GlmDsa final : public DeepSeek32 {
   using DeepSeek32::DeepSeek32;
 
  protected:
+  Result<> read_keys() override {
+    TESSERA_TRY(Mistral4::read_keys());
+    TESSERA_TRY(read_indexer(RopePairs::adjacent, 0.0f));
+    if (hp_.has("attention.indexer.types")) {
+      TESSERA_ASSIGN(chooses_, hp_.flag_per_layer("attention.indexer.types", n_layers_));
+    } else {
+      // Files of models with a long context have a fixed pattern, and no key.
+      constexpr int64_t kLongContext = 1 << 20, kPeriod = 4, kFirst = 2;
+      for (int64_t il = 0; il < n_layers_; ++il)
+        chooses_.push_back(info_.n_ctx_train < kLongContext || il < kFirst || il % kPeriod == kFirst);
+    }
+    if (!chooses_[0]) return fail(ErrorCode::mismatch, "{}: layer 0 chooses no keys", files_.name());
+    return {};
+  }
+
+  bool chooses(int64_t il) const override { return chooses_[to_size(il)]; }
+
   // The multiplier of YaRN's logarithm is not used.
   float magnitude_of_scores(float /*log_multiplier*/) override { return Mistral4::magnitude_of_scores(0.0f); }
+
+ private:
+  std::vector<bool> chooses_;
 };
 
 constexpr TransformerTraits traits_of(std::string_view name, PredictionHeads heads) {

@@ -101,8 +101,9 @@ nn::Attention LatentModel::latent_attention(int64_t il, int64_t n_heads) {
 Value LatentModel::attend_latent(LayerBuilder& s, Value x, const nn::Attention& a, const Latent& w) const {
   GraphBuilder& b = s.b;
   const int64_t n_tokens = b.spec(x).shape()[1], n_nope = head_k_dim_ - n_rot_;
-  const Value q_rows =
-      w.q.weight != nullptr ? nn::linear(b, x, w.q) : nn::linear(b, s.norm(nn::linear(b, x, w.q_a), w.q_a_norm), w.q_b);
+  const Value q_latent = w.q.weight != nullptr ? Value() : s.norm(nn::linear(b, x, w.q_a), w.q_a_norm);
+  const Value chosen = chosen_keys(s, q_latent, x, a);
+  const Value q_rows = w.q.weight != nullptr ? nn::linear(b, x, w.q) : nn::linear(b, q_latent, w.q_b);
   const Value q = b.reshape(q_rows, {head_k_dim_, a.n_heads, n_tokens});
   const Value kv = nn::linear(b, x, w.kv_a);
   const Value latent = s.norm(part_of_rows(b, kv, 0, n_latent_), w.kv_a_norm);
@@ -121,7 +122,7 @@ Value LatentModel::attend_latent(LayerBuilder& s, Value x, const nn::Attention& 
     heads.v = part_of_rows(b, k_and_v, n_nope, head_v_dim_);
   }
   if (s.q_factors.present()) heads.q = b.mul(heads.q, s.q_factors);
-  Value y = s.wanted(nn::attend(b, heads, a, s.in, s.cache));
+  Value y = s.wanted(nn::attend(b, heads, a, s.in, s.cache, chosen));
   if (is_absorbed_) {
     const int64_t n_rows = b.spec(y).shape()[1];
     y = b.mul_mat_heads(b.tensor(*w.v_b), b.reshape(y, {n_latent_, a.n_heads, n_rows}));

@@ -40,6 +40,11 @@ class LatentModel : public RecurrentModel {
   nn::Attention latent_attention(int64_t il, int64_t n_heads);
   /// Attention with its output projection. In the last layer only tokens whose output is wanted.
   Value attend_latent(LayerBuilder& s, Value x, const nn::Attention& a, const Latent& w) const;
+  /// The keys to which the tokens of x attend, if a layer chooses them. q_latent is the normed product of q_a, or
+  /// absent. Default: all keys.
+  virtual Value chosen_keys(LayerBuilder& /*s*/, Value /*q_latent*/, Value /*x*/, const nn::Attention& /*a*/) const {
+    return {};
+  }
 
   int64_t n_rot_ = 0, n_latent_ = 0, n_latent_q_ = 0;
   int64_t head_k_dim_ = 0, head_v_dim_ = 0;  // per head, without absorption

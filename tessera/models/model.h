@@ -28,7 +28,6 @@ struct ModelInfo {
   std::vector<int64_t> kv_blocks, recurrent_blocks;  // by layer of either cache: the block of the model that writes it
   int32_t start_token = 0;                           // first token of the text of a decoder with an encoder
   std::vector<int> kv_ropes;  // by layer of the cache: index of the rope of its K, or nn::kNoRope
-  int64_t n_ctx_exact = 0;    // > 0: longer texts would need a choice of keys, which is not supported
   bool is_causal = true;      // false: tokens attend to their whole sequence, which must be in one micro-batch
   bool has_logits = true;     // false: the model computes only embeddings
   std::optional<nn::Pooling> pooling{};         // of embeddings, if the file defines it

@@ -26,7 +26,8 @@ Value LayerBuilder::wanted(Value x) {
 Value LayerBuilder::attend(Value x, const nn::Attention& a) {
   nn::Heads heads = nn::rotate(b, nn::project(b, x, a), a, ropes);
   if (q_factors.present() && a.has_temperature) heads.q = b.mul(heads.q, q_factors);
-  const Value y = nn::attend(b, heads, a, in, cache);
+  const Value chosen = a.choice.present() ? nn::choose_keys(b, x, x, a.choice, ropes, in, cache) : Value();
+  const Value y = nn::attend(b, heads, a, in, cache, chosen);
   return nn::linear(b, wanted(a.gate.product.weight == nullptr ? y : nn::gated(b, y, x, a)), a.out);
 }
 
@@ -321,10 +322,21 @@ Result<> Transformer::read_rope_sections() {
   return {};
 }
 
-Result<> Transformer::read_index(int64_t size) {
-  TESSERA_ASSIGN(const int64_t n_chosen, hp_.integer("attention.indexer.top_k", 1, kMaxContext));
-  info_.n_ctx_exact = std::min(n_chosen * size, info_.n_ctx_train);
+Result<> Transformer::read_key_choice() {
+  TESSERA_ASSIGN(key_choice_.n_heads, hp_.integer("attention.indexer.head_count", 1, kMaxHeads));
+  TESSERA_ASSIGN(key_choice_.dim, hp_.integer("attention.indexer.key_length", 1, kMaxHeadDim));
+  TESSERA_ASSIGN(key_choice_.params.n_chosen, hp_.integer("attention.indexer.top_k", 1, kMaxContext));
+  if (!info_.ropes.empty() && info_.ropes[0].config.n_rot > key_choice_.dim)
+    return fail(ErrorCode::mismatch, "{}: key '{}': {}, want at least rope.dimension_count, {}", files_.name(),
+                hp_.full_key("attention.indexer.key_length"), key_choice_.dim, info_.ropes[0].config.n_rot);
   return {};
+}
+
+nn::KeyChoice Transformer::add_key_choice() {
+  nn::KeyChoice choice = key_choice_;
+  choice.cache_layer = static_cast<int64_t>(info_.kv_layers.size());
+  info_.kv_layers.push_back({.n_heads_kv = 1, .k_dim = choice.dim});
+  return choice;
 }
 
 Result<> Transformer::read_loops() {
@@ -369,6 +381,10 @@ void Transformer::finish_cache_layers(ModelInfo& info, std::span<const Transform
     info.kv_ropes[i] = layer.attention.rope;
     // Keys of bidirectional models are in the cache for one micro-batch only, so none can be dropped.
     info.kv_layers[i].window = info.is_causal ? layer.attention.params.window : 0;
+    if (const nn::KeyChoice& choice = layer.attention.choice; choice.present()) {
+      info.kv_blocks[to_size(choice.cache_layer)] = info.kv_blocks[i];
+      info.kv_ropes[to_size(choice.cache_layer)] = choice.rope;
+    }
   }
 }
 

@@ -121,6 +121,9 @@ class Transformer : public Model {
   /// The window and rope of a layer, and ALiBi, as the traits say.
   void place(nn::Attention& attention, int64_t il) const;
 
+  /// key_choice_, without weights. Adds a layer to the cache.
+  nn::KeyChoice add_key_choice();
+
   /// The dense feed-forward block of n_ff columns, in the form of the traits.
   nn::Ffn dense_ffn(int64_t il) { return dense_ffn(il, n_ff(il)); }
   nn::Ffn dense_ffn(int64_t il, int64_t n_ff);
@@ -150,9 +153,8 @@ class Transformer : public Model {
   Result<> read_yarn_keys();
   /// attention.temperature_scale, and temperature_length or `length`.
   Result<> read_temperature(int64_t length);
-  /// attention.indexer.top_k, times `size` tokens: to so many tokens, layers that choose the keys of each query choose
-  /// all. Longer texts are refused.
-  Result<> read_index(int64_t size);
+  /// attention.indexer.{head_count,key_length,top_k}: into key_choice_.
+  Result<> read_key_choice();
   /// Granite's embedding_scale, residual_scale and attention.scale, each optional.
   Result<> read_multipliers();
 
@@ -179,8 +181,9 @@ class Transformer : public Model {
     nn::Router router{};
   } mixture_;
 
-  int64_t n_loops_ = 1;      // passes through the layers
-  bool norms_loops_ = true;  // with the final norm between them
+  nn::KeyChoice key_choice_;  // of layers that choose keys
+  int64_t n_loops_ = 1;       // passes through the layers
+  bool norms_loops_ = true;   // with the final norm between them
   float embedding_scale_ = 1.0f;
   float residual_scale_ = 1.0f;
   float attention_scale_ = 0.0f;   // of scores; 0: 1 / sqrt(k_dim)

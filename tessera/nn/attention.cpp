@@ -79,7 +79,8 @@ Heads rotate(GraphBuilder& b, Heads heads, const Attention& a, std::span<const R
   return a.norms_rotated ? normed(b, heads, a) : heads;
 }
 
-Value attend(GraphBuilder& b, const Heads& heads, const Attention& a, const BatchInputs& in, const KvCache& cache) {
+Value attend(GraphBuilder& b, const Heads& heads, const Attention& a, const BatchInputs& in, const KvCache& cache,
+             Value chosen) {
   if (in.groups.empty() || !in.cache(a.cache_layer).cells.present()) return attend_to_batch(b, heads, a, in);
   const CacheInputs& at = in.cache(a.cache_layer);
   // K and V are stored before the attention, so that a token's result does not depend on how a batch was split.
@@ -90,8 +91,33 @@ Value attend(GraphBuilder& b, const Heads& heads, const Attention& a, const Batc
   const Value sinks = a.sinks == nullptr ? Value() : vector_f32(b, *a.sinks);
   const Value bias = a.relative_bias == nullptr ? Value() : vector_f32(b, *a.relative_bias);
   const Value out = b.paged_attention(heads.q, k_cache, v_cache, in.positions, in.sequences, at.blocks, at.valid, sinks,
-                                      params_of(a, in), bias);
+                                      params_of(a, in), bias, chosen);
   return b.reshape(out, {a.v_dim * a.n_heads, b.spec(out).shape()[2]});
+}
+
+Value choose_keys(GraphBuilder& b, Value q_input, Value x, const KeyChoice& c, std::span<const RopeTable> ropes,
+                  const BatchInputs& in, const KvCache& cache) {
+  const int64_t n_tokens = b.spec(x).shape()[1], n_positions = c.params.n_chosen * c.params.unit;
+  const bool has_cache = !in.groups.empty() && in.cache(c.cache_layer).cells.present();
+  if (!has_cache) {
+    if (n_tokens > n_positions)
+      b.fail_with(
+          Error(ErrorCode::unsupported,
+                fmt::format("attention without a cache: {} tokens, of which {} are chosen", n_tokens, n_positions)));
+    return {};
+  }
+  const auto rotated = [&](Value y, const Linear& layer, int64_t n_heads, const Norm& norm) {
+    Value heads = b.reshape(linear(b, y, layer), {c.dim, n_heads, n_tokens});
+    if (norm.present()) heads = head_norm(b, heads, norm);
+    return c.rope == kNoRope ? heads : b.rope(heads, ropes[to_size(c.rope)].table, ropes[to_size(c.rope)].pairs);
+  };
+  const CacheInputs& at = in.cache(c.cache_layer);
+  // Keys are stored in any case, since a saved sequence may continue in a session with a longer context.
+  const Value keys = b.kv_store(b.tensor(cache.k(c.cache_layer)), rotated(x, c.k, 1, c.k_norm), at.cells, KvSide::k);
+  if (cache.config().n_ctx <= n_positions) return {};
+  const Value weights = c.weights.weight == nullptr ? Value() : linear(b, x, c.weights);
+  return b.choose_keys(rotated(q_input, c.q, c.n_heads, c.q_norm), keys, weights, in.positions, in.sequences, at.blocks,
+                       at.valid, c.params);
 }
 
 Value gated(GraphBuilder& b, Value y, Value x, const Attention& a) {

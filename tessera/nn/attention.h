@@ -16,6 +16,21 @@ struct HeadGate {
   bool is_softplus = false;
 };
 
+/// The choice of the keys that each query attends to, by scores of keys in a cache of their own.
+struct KeyChoice {
+  Linear q{};        // [n_in, dim * n_heads]
+  Linear k{};        // [n_embd, dim]; no weight: the layer chooses no keys
+  Linear weights{};  // [n_embd, n_heads]: of the sum over heads; no weight: each head chooses for its KV head
+  Norm q_norm{}, k_norm{};
+  int64_t n_heads = 0;
+  int64_t dim = 0;
+  int rope = kNoRope;        // index into the model's ropes
+  int64_t cache_layer = -1;  // layer of the cache that stores the keys
+  KeyChoiceParams params{};
+
+  bool present() const { return k.weight != nullptr; }
+};
+
 struct Attention {
   Linear q{}, k{}, v{};
   Linear qkv{};  // one product whose rows are those of q, k and v; then q, k and v have no weights
@@ -35,6 +50,7 @@ struct Attention {
   int rope = kNoRope;           // index into the model's ropes
   int64_t cache_layer = -1;     // layer of the cache that stores K and V
   AttentionParams params{};
+  KeyChoice choice{};
 };
 
 /// The rope table of a micro-batch, and the pairing of its elements.
@@ -55,11 +71,16 @@ Heads project(GraphBuilder& b, Value x, const Attention& attention);
 Heads rotate(GraphBuilder& b, Heads heads, const Attention& attention, std::span<const RopeTable> ropes);
 
 /// Stores k and v in the attention's layer of the cache, then attends. An absent k or v is in the cache already, or V
-/// is part of K. If the batch has no cells of the cache (training), attends among the tokens of the batch. Returns the
-/// heads' outputs [v_dim * n_heads, t], before the output projection. Errors without cells: unsupported (a relative
-/// bias; K that is in the cache already).
+/// is part of K. If the batch has no cells of the cache (training), attends among the tokens of the batch. `chosen` is
+/// the result of choose_keys(). Returns the heads' outputs [v_dim * n_heads, t], before the output projection. Errors
+/// without cells: unsupported (a relative bias; K that is in the cache already).
 Value attend(GraphBuilder& b, const Heads& heads, const Attention& attention, const BatchInputs& in,
-             const KvCache& cache);
+             const KvCache& cache, Value chosen = {});
+
+/// Stores the keys of x [n_embd, t] for the choice, and chooses for queries of q_input [n_in, t]. Absent if a sequence
+/// can have no more positions than are chosen. Errors: unsupported (more tokens than are chosen, in training).
+Value choose_keys(GraphBuilder& b, Value q_input, Value x, const KeyChoice& choice, std::span<const RopeTable> ropes,
+                  const BatchInputs& in, const KvCache& cache);
 
 /// The heads' outputs y [v_dim * n_heads, t] times the gate of x [n_embd, t].
 Value gated(GraphBuilder& b, Value y, Value x, const Attention& attention);

@@ -48,6 +48,7 @@ TEST(PluginGraph, ParametersHaveTheNamesOfTheInterface) {
                                                                                {"max_alibi", 8},
                                                                                {"latent_v", 3},
                                                                                {"int16", 0}}));
+  EXPECT_EQ(params_of(KeyChoiceParams{7, 3, 1}), (Params{{"n_chosen", 7}, {"unit", 3}, {"n_local", 1}}));
   EXPECT_EQ(params_of(TopKParams{4}), (Params{{"k", 4}}));
   EXPECT_EQ(params_of(TopKParams{4, 2}), (Params{{"k", 4}, {"divisor", 2}}));
   EXPECT_EQ(params_of(Rwkv7Params{}), Params{});

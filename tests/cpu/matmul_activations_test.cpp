@@ -9,6 +9,7 @@
 #include <span>
 
 #include "tessera/base/checked.h"
+#include "tessera/cpu/dispatch.h"
 #include "tessera/isa/sets.h"
 #include "tests/cpu/matmul_testing.h"
 

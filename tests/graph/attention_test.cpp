@@ -19,13 +19,16 @@ struct AttentionShapes {
   AttentionParams params{};
   bool has_v = true;
   std::optional<Shape> sinks{};
+  std::optional<Shape> chosen{};
+  DType chosen_type = DType::i64;
 };
 
 Build attention(const AttentionShapes& s) {
   return [=](GraphBuilder& b) {
     return b.paged_attention(f32(b, s.q), f16(b, s.k), s.has_v ? f16(b, s.v) : Value(), i32(b, s.n_positions),
                              i32(b, s.n_slots), b.input("blocks", s.blocks_type, s.blocks),
-                             b.input("valid", s.valid_type, s.valid), s.sinks ? f32(b, *s.sinks) : Value(), s.params);
+                             b.input("valid", s.valid_type, s.valid), s.sinks ? f32(b, *s.sinks) : Value(), s.params,
+                             {}, s.chosen ? b.input("chosen", s.chosen_type, *s.chosen) : Value());
   };
 }
 
@@ -60,6 +63,48 @@ TEST(AttentionRule, RefusesWhatDoesNotFit) {
   expect_refused(attention({.params = {.soft_cap = -1}}), "attention parameter -1");
   expect_refused(attention({.params = {.max_alibi = kNaN}}), "attention parameter");
   expect_refused(attention({.sinks = Shape{3}}), "sinks [3], want one per head, 4");
+}
+
+TEST(AttentionRule, ChosenKeysAreASetPerTokenOrPerKvHead) {
+  expect_shape(attention({.chosen = Shape{4, 1, 3}}), {6, 4, 3});
+  expect_shape(attention({.chosen = Shape{4, 2, 3}}), {6, 4, 3});
+  expect_refused(attention({.chosen = Shape{4, 4, 3}}), "chosen keys [4, 4, 3], want i64 [4, 1 or 2, 3]");
+  expect_refused(attention({.chosen = Shape{3, 1, 3}}), "chosen keys [3, 1, 3]");
+  expect_refused(attention({.chosen = Shape{4, 1, 2}}), "chosen keys [4, 1, 2]");
+  expect_refused(attention({.chosen = Shape{4, 1, 3}, .chosen_type = DType::i32}), "chosen keys [4, 1, 3], want i64");
+}
+
+struct ChoiceShapes {
+  Shape q{8, 4, 3};
+  Shape k{8, 64, 1, 5};
+  std::optional<Shape> weights = Shape{4, 3};
+  int64_t n_positions = 3;
+  KeyChoiceParams params{};
+};
+
+Build choice(const ChoiceShapes& s) {
+  return [=](GraphBuilder& b) {
+    return b.choose_keys(f32(b, s.q), f16(b, s.k), s.weights ? f32(b, *s.weights) : Value(), i32(b, s.n_positions),
+                         i32(b, 3), b.input("blocks", DType::i32, {4, 2}), b.input("valid", DType::i64, {4, 2}),
+                         s.params);
+  };
+}
+
+TEST(ChooseKeysRule, GivesBitsPerSetAndToken) {
+  expect_shape(choice({}), {4, 1, 3}, DType::i64);
+  expect_shape(choice({.weights = {}}), {4, 4, 3}, DType::i64);
+}
+
+TEST(ChooseKeysRule, RefusesWhatDoesNotFit) {
+  expect_refused(choice({.q = {7, 4, 3}}), "q has 7 elements, K has 8");
+  expect_refused(choice({.k = {8, 64, 2, 5}}), "keys of 2 heads, want one");
+  expect_refused(choice({.weights = Shape{3, 3}}), "weights of heads [3, 3], want [4, 3]");
+  expect_refused(choice({.weights = Shape{4, 2}}), "weights of heads [4, 2], want [4, 3]");
+  expect_refused(choice({.n_positions = 2}), "positions has 2 entries, want 3");
+  expect_refused(choice({.params = {.n_chosen = 0}}), "a choice of 0 units of 1 positions, 0 of them local");
+  expect_refused(choice({.params = {.unit = 0}}), "a choice of 1 units of 0 positions");
+  expect_refused(choice({.params = {.unit = (int64_t{1} << 32) + 1}}), "a choice of 1 units of 4294967297 positions");
+  expect_refused(choice({.params = {.n_local = -1}}), "-1 of them local");
 }
 
 TEST(BiasBucket, SharesRowsAmongLongDistances) {

@@ -241,55 +241,6 @@ TEST(FormulaModels, GroveMoeRefusesGroupsThatDoNotDivideTheExperts) {
   EXPECT_ERROR(load_engine(m.write("grove.gguf")), "4 experts in groups of 3: want a multiple");
 }
 
-double bounded_swiglu(double gate, double up) {
-  const double g = std::min(gate, 7.0), u = std::clamp(up, -7.0, 7.0);
-  return g * sigmoid(double{1.702f} * g) * (u + 1);
-}
-
-Vec bounded_block(TinyModel& w, const std::string& names, const Vec& x, int64_t n_ff, int64_t n_matrices = 1,
-                  int64_t matrix = 0) {
-  const auto name = [&](const char* which) { return fmt::format(fmt::runtime(names), which); };
-  const Vec gate = product(w, name("gate"), x, n_ff, n_matrices, matrix),
-            up = product(w, name("up"), x, n_ff, n_matrices, matrix);
-  Vec h;
-  for (size_t i = 0; i < gate.size(); ++i) h.push_back(bounded_swiglu(gate[i], up[i]));
-  return product(w, name("down"), h, kWidth, n_matrices, matrix);
-}
-
-// All keys are chosen in a context of 16 blocks of 8.
-TEST(FormulaModels, MiniMaxM3) {
-  const Heads heads{.n_rot = 4, .norms = HeadNorms::before};
-  TinyModel m = tiny_model("minimax-m3", 2, heads);
-  set_expert_keys(m);
-  m.key("leading_dense_block_count", 1);
-  m.key("expert_shared_count", 1);
-  m.key("expert_gating_func", 2);
-  m.key("expert_weights_norm", true);
-  m.key("attention.indexer.top_k", 16);
-  m.key("attention.indexer.block_size", 8);
-  expect_formula(m, [&](TinyModel& w, Rows x) {
-    for (int64_t il = 0; il < 2; ++il) {
-      const std::string blk = block(il);
-      x = each_plus(x, attended(w, blk, all_normed(w, blk + "attn_norm.weight", x), heads));
-      x = each_plus(x, each(all_normed(w, blk + "ffn_norm.weight", x), [&](const Vec& row) {
-                      if (il == 0) return bounded_block(w, blk + "ffn_{}", row, kNFf);
-                      Vec p = product(w, blk + "ffn_gate_inp", row, kNExperts);
-                      for (double& v : p) v = sigmoid(v);
-                      std::vector<size_t> ids = {0, 1, 2, 3};
-                      std::ranges::stable_sort(ids, std::greater{}, [&](size_t id) { return p[id]; });
-                      Vec y = bounded_block(w, blk + "ffn_{}_shexp", row, kNFfExperts);
-                      for (size_t i = 0; i < kNUsed; ++i) {
-                        const auto id = static_cast<int64_t>(ids[i]);
-                        y = plus(y, bounded_block(w, blk + "ffn_{}_exps", row, kNFfExperts, kNExperts, id),
-                                 p[ids[i]] / (p[ids[0]] + p[ids[1]]));
-                      }
-                      return y;
-                    }));
-    }
-    return output_logits(w, x);
-  });
-}
-
 // With windows, every fourth layer has neither a window nor rope.
 TEST(FormulaModels, SmallThinkerWithoutWindowsRotatesAllLayers) {
   TinyModel m = tiny_model("smallthinker", 2, {});

@@ -46,6 +46,12 @@ struct FloatModel {
   void drop(std::string_view name) {
     std::erase_if(tensors, [&](const Entry& entry) { return entry.name == name; });
   }
+  /// Adds a tensor of small values.
+  void add(const std::string& name, const Shape& shape) {
+    Entry entry{name, shape, std::vector<float>(static_cast<size_t>(shape.n_elements()))};
+    for (size_t i = 0; i < entry.values.size(); ++i) entry.values[i] = static_cast<float>(i % 7) * 0.125f - 0.375f;
+    tensors.push_back(std::move(entry));
+  }
   void rename(std::string_view from, std::string_view to) { at(from).name = to; }
   void scale(std::string_view name, float factor) {
     for (float& v : at(name).values) v *= factor;

@@ -20,7 +20,8 @@ struct Heads {
   bool has_sinks = false;
   bool is_causal = true;
   double max_alibi = 0.0;
-  Vec factors{};  // divisors of angles
+  Vec factors{};                                              // divisors of angles
+  std::function<bool(size_t t, size_t kv, size_t s)> sees{};  // whether KV head kv of token t attends to token s
 };
 
 /// A weight [n_in, n_out, n_matrices], created at its first use.
@@ -73,7 +74,7 @@ inline Rows mixed(TinyModel& m, const std::string& blk, const std::vector<Rows>&
       double sum = a.has_sinks ? std::exp(double{weight(m, blk + "attn_sinks.weight", {a.n})[h]}) : 0.0;
       for (size_t s = 0; s < (a.is_causal ? t + 1 : q.size()); ++s) {
         const auto distance = std::abs(static_cast<int64_t>(t) - static_cast<int64_t>(s));
-        if (a.window > 0 && distance >= a.window) continue;
+        if ((a.window > 0 && distance >= a.window) || (a.sees && !a.sees(t, kv, s))) continue;
         const double slope = std::exp2(-a.max_alibi * static_cast<double>(h + 1) / static_cast<double>(q[t].size()));
         const double score = scale * std::inner_product(q[t][h].begin(), q[t][h].end(), k[s][kv].begin(), 0.0);
         const double p = std::exp(score - (a.max_alibi > 0 ? slope * static_cast<double>(distance) : 0.0));

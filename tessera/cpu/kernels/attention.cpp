@@ -258,6 +258,10 @@ struct Rows {
 
   /// Sets `seen` to the tokens of block b to which each row attends. Returns those of any row.
   uint64_t see(const AttentionTask& task, int b) {
+    if (task.chosen != nullptr) {
+      for (int i = 0; i < task.n_rows; ++i) seen[i] = task.chosen[i][b] & seen_tokens(task, b, task.positions[i]);
+      return union_of(seen, task.n_rows);
+    }
     // Most blocks of a long context are before all rows.
     if (task.window == 0 && (!task.causal || first_position >= (int64_t{b} + 1) * kBlockTokens - 1)) {
       if (!all_see_same || seen[0] != task.valid[b])

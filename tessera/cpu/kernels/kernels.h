@@ -103,6 +103,8 @@ struct AttentionTask {
   bool chunked = false;       // chunks of `window` positions
   bool int16 = false;         // scores from 16-bit integers; softmax weights and V rounded to bf16
   bool has_bf16_dot = false;  // the CPU has bf16 dot products; the bits of the results do not depend on it
+  // For each row, the masks of the positions that it may attend to, by logical block; null: all positions.
+  const uint64_t* const* chosen = nullptr;
   // The sequence: logical block b holds positions 64b to 64b+63. blocks[b] is its physical block or -1. valid[b] is the
   // mask of its stored positions.
   const int32_t* blocks;
@@ -117,6 +119,19 @@ struct AttentionTask {
 };
 
 inline constexpr int kMaxAttentionRows = 256;
+
+/// Scores of the keys of one block, for choose_keys.
+struct KeyScoresTask {
+  const float* const* q;  // n_rows queries of `dim` floats
+  int n_rows;             // 1 to kMaxAttentionRows
+  int dim;
+  const float* weights;  // of each row; null: every row has scores of its own
+  int n_summed;          // with weights: the scores of this many rows are clamped to >= 0, weighted and summed
+  const void* block;     // a K block of one head
+  uint64_t tokens;       // other tokens have unspecified scores
+  float* out;            // 64 scores per row, or per sum of rows
+  int64_t out_stride;    // in floats
+};
 
 /// Storage of one KV cache dtype. A block of one KV head holds 64 tokens. K is stored in four tiles of 16 tokens, in
 /// which the 16 tokens of one element (for q8_0: of four elements) are adjacent, so that each lane computes the score
@@ -171,6 +186,8 @@ struct Kernels {
   /// attention_scratch_bytes() bytes.
   void (*attention)(const AttentionTask& task, int k_dtype, int v_dtype, void* scratch);
   size_t (*attention_scratch_bytes)(int k_dim, int v_dim);
+  /// q K^T, or its weighted sums. scratch has 64 * dim floats.
+  void (*key_scores)(const KeyScoresTask& task, int k_dtype, void* scratch);
   const SelfAttentionKernels* self_attention;  // attention without a cache, and its gradients
 
   // Peak measurements: each runs its loop n times and returns the number of multiply-adds (or bytes).

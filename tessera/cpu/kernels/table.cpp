@@ -71,6 +71,7 @@ constexpr Kernels kKernels = {
     .kv_formats = kKvFormats.of_dtype,
     .attention = attention,
     .attention_scratch_bytes = attention_scratch_bytes,
+    .key_scores = key_scores,
     .self_attention = &kSelfAttentionKernels,
     .peak_int8 = peak_int8,
     .peak_f32 = peak_f32,

@@ -44,7 +44,8 @@ extern const ByDType<void (*)(const float* x, int64_t n, void* row)> kFromF32;
 extern const ByDType<const KvFormat*> kKvFormats;
 void attention(const AttentionTask& task, int k_dtype, int v_dtype, void* scratch);
 size_t attention_scratch_bytes(int k_dim, int v_dim);
-extern const SelfAttentionKernels kSelfAttentionKernels;  // self_attention.cpp
+void key_scores(const KeyScoresTask& task, int k_dtype, void* scratch);  // attention_scores.cpp
+extern const SelfAttentionKernels kSelfAttentionKernels;                 // self_attention.cpp
 
 // peak.cpp
 int64_t peak_int8(int64_t n);

@@ -8,7 +8,7 @@
 
 #include "tessera/base/checked.h"
 #include "tessera/base/cpu_info.h"
-#include "tessera/cpu/step.h"
+#include "tessera/cpu/ops/paged.h"
 
 namespace tessera::cpu {
 
@@ -54,8 +54,7 @@ struct Units {
         group(step.in[0].shape()[1] / n_heads_kv),
         heads_per_unit(cpu::heads_per_unit(step)),
         units_per_group(div_ceil(group, heads_per_unit)),
-        tokens_per_tile(std::max<int64_t>(1, rows_per_task(step.n_threads) / heads_per_unit)),
-        sequences(step.in[4].row<const int32_t>(0)) {}
+        tokens_per_tile(std::max<int64_t>(1, rows_per_task(step.n_threads) / heads_per_unit)) {}
 
   // With more rows per task, K and V are read and converted fewer times. But every thread should have some tasks.
   int64_t rows_per_task(int n_threads) const {
@@ -66,18 +65,13 @@ struct Units {
   }
   int64_t per_tile() const { return n_heads_kv * units_per_group; }
   // Returns the end of the tile that begins at a token: the first token of another sequence, or the tile's maximum.
-  int64_t tile_end(int64_t begin) const {
-    int64_t end = begin + 1;
-    while (end < n_tokens && end - begin < tokens_per_tile && sequences[end] == sequences[begin]) ++end;
-    return end;
-  }
+  int64_t tile_end(const Step& step, int64_t begin) const { return end_of_run(step, begin, tokens_per_tile); }
 
   int64_t n_tokens, n_heads_kv;
   int64_t group;           // query heads per KV head
   int64_t heads_per_unit;  // query heads per task, at most `group`
   int64_t units_per_group;
   int64_t tokens_per_tile;
-  const int32_t* sequences;
 };
 
 bool has_bf16_dot() {
@@ -109,6 +103,7 @@ class AttentionRunner {
     task_.has_bf16_dot = has_bf16_dot();
     task_.window = static_cast<int32_t>(std::min<int64_t>(params_.window, std::numeric_limits<int32_t>::max()));
     task_.chunked = params_.chunked;
+    task_.chosen = step.in[9].present() ? row_chosen_ : nullptr;
     task_.k_block_stride = to_size(step.in[1].layout.nb[3]);
     if (step.in[2].present()) task_.v_block_stride = to_size(step.in[2].layout.nb[3]);
     scratch_ = step.work + scratch_per_thread(worker.kernels, step) * to_size(worker.thread.index);
@@ -123,9 +118,9 @@ class AttentionRunner {
   void run() {
     int64_t tile = 0, begin = 0;
     for (int64_t unit = worker_.thread.next_chunk(); !worker_.thread.cancelled(); unit = worker_.thread.next_chunk()) {
-      for (; tile < unit / units_.per_tile() && begin < units_.n_tokens; ++tile) begin = units_.tile_end(begin);
+      for (; tile < unit / units_.per_tile() && begin < units_.n_tokens; ++tile) begin = units_.tile_end(step_, begin);
       if (begin >= units_.n_tokens) return;
-      run_unit({begin, units_.tile_end(begin)}, unit % units_.per_tile());
+      run_unit({begin, units_.tile_end(step_, begin)}, unit % units_.per_tile());
     }
   }
 
@@ -145,6 +140,8 @@ class AttentionRunner {
         if (task_.slopes != nullptr)
           row_slopes_[task_.n_rows] = alibi_slope(params_.max_alibi, head, step_.in[0].shape()[1]);
         if (task_.biases != nullptr) row_biases_[task_.n_rows] = biases_ + to_size(h) * kBiasRow + kBiasReach;
+        if (task_.chosen != nullptr)
+          row_chosen_[task_.n_rows] = step_.in[9].row<const uint64_t>(step_.in[9].shape()[1] == 1 ? 0 : head_kv, t);
         if (task_.sinks != nullptr) row_sinks_[task_.n_rows] = step_.in[7].row(0)[head];
       }
     if (!point_at_sequence(tokens)) {
@@ -166,34 +163,17 @@ class AttentionRunner {
 
   // Sets the task's block table to that of the tile's sequence, and checks all entries that will be used.
   bool point_at_sequence(Range tokens) {
-    const int32_t sequence = units_.sequences[tokens.begin];
-    const int64_t n_max_blocks = step_.in[5].shape()[0], n_sequences = step_.in[5].shape()[1];
-    const int64_t n_physical = step_.in[1].shape()[3];
-    if (sequence < 0 || sequence >= n_sequences) {
-      worker_.fault.report(step_, "sequence", sequence, n_sequences);
-      return false;
-    }
-    int32_t first = std::numeric_limits<int32_t>::max(), last = 0;
-    for (int64_t t = tokens.begin; t < tokens.end; ++t) {
-      if (positions_[t] < 0 || positions_[t] >= n_max_blocks * kBlockTokens) {
-        worker_.fault.report(step_, "position", positions_[t], n_max_blocks * kBlockTokens);
-        return false;
-      }
-      first = std::min(first, positions_[t]), last = std::max(last, positions_[t]);
-    }
-    task_.blocks = step_.in[5].row<const int32_t>(sequence);
-    task_.valid = step_.in[6].row<const uint64_t>(sequence);
+    const auto sequence = find_sequence(step_, worker_, tokens);
+    if (!sequence) return false;
+    task_.blocks = sequence->blocks;
+    task_.valid = sequence->valid;
     // The positions that any row attends to: up to its own if causal, else up to a window's length after it.
-    const int64_t n_all = n_max_blocks * kBlockTokens, window = params_.window == 0 ? n_all : params_.window;
-    const int64_t end = params_.causal ? int64_t{last} + 1 : std::min(last + window, n_all);
-    task_.first_block = static_cast<int>(std::max<int64_t>(0, first - window + 1) / kBlockTokens);
+    const int64_t n_all = step_.in[5].shape()[0] * kBlockTokens, window = params_.window == 0 ? n_all : params_.window;
+    const int64_t end =
+        params_.causal ? int64_t{sequence->last_position} + 1 : std::min(sequence->last_position + window, n_all);
+    task_.first_block = static_cast<int>(std::max<int64_t>(0, sequence->first_position - window + 1) / kBlockTokens);
     task_.n_blocks = static_cast<int>(div_ceil<int64_t>(end, kBlockTokens));
-    for (int i = task_.first_block; i < task_.n_blocks; ++i)
-      if (task_.blocks[i] < -1 || task_.blocks[i] >= n_physical) {
-        worker_.fault.report(step_, "block", task_.blocks[i], n_physical);
-        return false;
-      }
-    return true;
+    return check_blocks(step_, worker_, task_.blocks, task_.first_block, task_.n_blocks);
   }
 
   const Step& step_;
@@ -208,6 +188,7 @@ class AttentionRunner {
   int32_t row_positions_[kMaxAttentionRows];
   float row_slopes_[kMaxAttentionRows], row_sinks_[kMaxAttentionRows];
   const float* row_biases_[kMaxAttentionRows];
+  const uint64_t* row_chosen_[kMaxAttentionRows];
   float* biases_ = nullptr;
   int32_t buckets_[kBiasRow];  // by distance
 };

@@ -9,9 +9,24 @@
 namespace tessera {
 
 Value AttentionOps::paged_attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks,
-                                    Value valid, Value sinks, const AttentionParams& params, Value bias) {
-  return add_op(*this, Op::paged_attention, {q, k_cache, v_cache, positions, slots, blocks, valid, sinks, bias},
+                                    Value valid, Value sinks, const AttentionParams& params, Value bias, Value chosen) {
+  // Devices of before know nine operands.
+  if (!chosen.present())
+    return add_op(*this, Op::paged_attention, {q, k_cache, v_cache, positions, slots, blocks, valid, sinks, bias},
+                  params);
+  return add_op(*this, Op::paged_attention, {q, k_cache, v_cache, positions, slots, blocks, valid, sinks, bias, chosen},
                 params);
+}
+
+Value AttentionOps::choose_keys(Value q, Value k_cache, Value weights, Value positions, Value slots, Value blocks,
+                                Value valid, const KeyChoiceParams& params) {
+  return add_op(*this, Op::choose_keys, {q, k_cache, weights, positions, slots, blocks, valid}, params);
+}
+
+void KeyChoiceParams::list(ParamList& params) const {
+  params.integer("n_chosen", n_chosen);
+  params.integer("unit", unit);
+  params.integer("n_local", n_local);
 }
 
 void AttentionParams::list(ParamList& params) const {
@@ -76,15 +91,14 @@ Result<int64_t> v_dim_of(Operands x, const AttentionParams& p) {
   return v[0];
 }
 
-Result<TensorSpec> infer_attention(Operands x, const AttentionParams& p) {
-  TESSERA_TRY(require_attention_params(p));
+/// The operands that attention and the choice of keys share: q, K, and 3 to 6, the tokens and tables.
+Result<> require_paged_keys(Operands x) {
   const Shape &q = x[0]->shape(), &k = x[1]->shape();
   TESSERA_TRY(require_f32_rows(*x[0], "q"));
   if (k[0] != q[0] || q[3] != 1) return fail(ErrorCode::invalid_argument, "q has {} elements, K has {}", q[0], k[0]);
   if (k[0] < 1) return fail(ErrorCode::invalid_argument, "heads are empty");
   if (k[1] != kKvBlockTokens || !is_contiguous(x[1]->dtype, x[1]->layout))
     return fail(ErrorCode::invalid_argument, "K {} is not a contiguous cache", to_string(k));
-  TESSERA_ASSIGN(const int64_t v_dim, v_dim_of(x, p));
   if (x.size() < 7 || std::ranges::count(x.subspan(3, 4), nullptr) > 0)
     return fail(ErrorCode::invalid_argument, "positions, slots or block tables are missing");
   const Shape& blocks = x[5]->shape();
@@ -97,6 +111,25 @@ Result<TensorSpec> infer_attention(Operands x, const AttentionParams& p) {
     return fail(ErrorCode::invalid_argument, "want blocks i32 and valid i64, both [n_max_blocks, n_slots]");
   if (!is_contiguous(DType::i32, x[5]->layout) || !is_contiguous(DType::i64, x[6]->layout))
     return fail(ErrorCode::invalid_argument, "block tables are not contiguous");
+  return {};
+}
+
+Result<> require_chosen(const TensorSpec& chosen, int64_t n_max_blocks, int64_t n_heads_kv, int64_t n_tokens) {
+  const Shape& shape = chosen.shape();
+  const bool has_sets = shape[1] == 1 || shape[1] == n_heads_kv;
+  if (chosen.dtype != DType::i64 || !has_sets || shape != Shape{n_max_blocks, shape[1], n_tokens})
+    return fail(ErrorCode::invalid_argument, "chosen keys {}, want i64 [{}, 1 or {}, {}]", to_string(shape),
+                n_max_blocks, n_heads_kv, n_tokens);
+  if (!is_contiguous(DType::i64, chosen.layout))
+    return fail(ErrorCode::invalid_argument, "chosen keys are not contiguous");
+  return {};
+}
+
+Result<TensorSpec> infer_attention(Operands x, const AttentionParams& p) {
+  TESSERA_TRY(require_attention_params(p));
+  TESSERA_TRY(require_paged_keys(x));
+  const Shape &q = x[0]->shape(), &k = x[1]->shape();
+  TESSERA_ASSIGN(const int64_t v_dim, v_dim_of(x, p));
   if (x.size() > 7 && x[7] != nullptr) {
     TESSERA_TRY(require_f32_rows(*x[7], "sinks"));
     if (x[7]->shape() != Shape{q[1]})
@@ -109,7 +142,27 @@ Result<TensorSpec> infer_attention(Operands x, const AttentionParams& p) {
       return fail(ErrorCode::invalid_argument, "relative bias {}, want {} heads and a multiple of 4 buckets",
                   to_string(bias), q[1]);
   }
+  if (x.size() > 9 && x[9] != nullptr) {
+    TESSERA_TRY(require_chosen(*x[9], x[5]->shape()[0], k[2], q[2]));
+  }
   return contiguous(DType::f32, {v_dim, q[1], q[2]});
+}
+
+Result<TensorSpec> infer_choice(Operands x, const KeyChoiceParams& p) {
+  constexpr int64_t kMost = int64_t{1} << 32;  // so that no sum of positions overflows
+  if (p.n_chosen < 1 || p.unit < 1 || p.unit > kMost || p.n_local < 0)
+    return fail(ErrorCode::invalid_argument, "a choice of {} units of {} positions, {} of them local", p.n_chosen,
+                p.unit, p.n_local);
+  TESSERA_TRY(require_paged_keys(x));
+  const Shape& q = x[0]->shape();
+  if (x[1]->shape()[2] != 1) return fail(ErrorCode::invalid_argument, "keys of {} heads, want one", x[1]->shape()[2]);
+  if (x[2] != nullptr) {
+    TESSERA_TRY(require_f32_rows(*x[2], "weights of heads"));
+    if (x[2]->shape() != Shape{q[1], q[2]})
+      return fail(ErrorCode::invalid_argument, "weights of heads {}, want [{}, {}]", to_string(x[2]->shape()), q[1],
+                  q[2]);
+  }
+  return contiguous(DType::i64, {x[5]->shape()[0], x[2] != nullptr ? 1 : q[1], q[2]});
 }
 
 // Without the bytes of the cache: the graph does not know how much of it is filled.
@@ -119,11 +172,17 @@ Cost cost_of_attention(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-const OpDef op_defs::paged_attention = {.n_operands = {2, 9},
+const OpDef op_defs::paged_attention = {.n_operands = {2, 10},
                                         .infer = shape_rule<infer_attention>,
                                         .gradient = kForwardOnly,
                                         .cost = cost_of_attention,
                                         .in_place = kNoOperand,
                                         .writes = kNoOperand};
+const OpDef op_defs::choose_keys = {.n_operands = {2, 7},
+                                    .infer = shape_rule<infer_choice>,
+                                    .gradient = kForwardOnly,
+                                    .cost = cost_of_attention,
+                                    .in_place = kNoOperand,
+                                    .writes = kNoOperand};
 
 }  // namespace tessera

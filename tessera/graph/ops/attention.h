@@ -25,6 +25,15 @@ struct AttentionParams {
   void list(ParamList& params) const;
 };
 
+/// The choice of keys for each query (DeepSeek-AI 2025, "DeepSeek-V3.2"; MiniMax M3). Keys are chosen in units of
+/// `unit` consecutive positions. A unit's score is the highest of its visible keys.
+struct KeyChoiceParams {
+  int64_t n_chosen = 1;  // units per query; all visible ones if there are fewer
+  int64_t unit = 1;      // positions per unit
+  int64_t n_local = 0;   // this many units, up to the query's own, are always chosen, and count
+  void list(ParamList& params) const;
+};
+
 /// Errors: a parameter is not finite, or negative without meaning.
 Result<> require_attention_params(const AttentionParams& params);
 
@@ -50,9 +59,20 @@ class AttentionOps {
   ///   valid i64 [n_max_blocks, n_slots]: bit i = position 64 * block + i is stored
   ///   sinks [n_heads] or absent: an extra score per head in the softmax, without a value
   ///   bias [n_heads, n_buckets] or absent: added to scores by distance, see bias_bucket()
+  ///   chosen, of choose_keys(), or absent: a token attends only to these positions. All heads share a set, or the
+  ///   heads of each KV head have their own
   ///   returns [v_dim, n_heads, n_tokens]
   Value paged_attention(Value q, Value k_cache, Value v_cache, Value positions, Value slots, Value blocks, Value valid,
-                        Value sinks, const AttentionParams& params, Value bias = {});
+                        Value sinks, const AttentionParams& params, Value bias = {}, Value chosen = {});
+
+  /// Chooses the keys with the highest scores for each token, among the stored positions of its own sequence up to its
+  /// own. Equal scores: the lower position first.
+  ///   q [dim, n_heads, n_tokens]; k_cache of one head, as in kv_store; positions, slots, blocks, valid as above
+  ///   weights [n_heads, n_tokens]: the score of a key is the sum over heads of weight * max(q k, 0), and n_sets is 1;
+  ///   absent: each head chooses for itself by q k, and n_sets is n_heads
+  ///   returns i64 [n_max_blocks, n_sets, n_tokens]: bit i = position 64 * block + i is chosen
+  Value choose_keys(Value q, Value k_cache, Value weights, Value positions, Value slots, Value blocks, Value valid,
+                    const KeyChoiceParams& params);
 };
 
 }  // namespace tessera

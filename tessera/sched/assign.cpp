@@ -36,22 +36,7 @@ class Assigner {
   int last() const { return static_cast<int>(devices_.size()) - 1; }
   const Device& device(int d) const { return *devices_[to_size(d)]; }
 
-  bool supports(int d, NodeId id) const { return !has_foreign_cache(d, id) && device(d).supports(graph_, id); }
-
-  // The order of tokens within a block of a KV cache is private to its device, so a copy elsewhere has no meaning.
-  bool has_foreign_cache(int d, NodeId id) const {
-    size_t begin = 0, end = 0;
-    const Op op = graph_[id].op;
-    if (op == Op::choose_keys) begin = 1, end = 2;
-    if (op == Op::paged_attention) begin = 1, end = 3;
-    for (size_t i = begin; i < end; ++i) {
-      const NodeId source = graph_[id].sources[i];
-      const Tensor* tensor = source == kNoNode ? nullptr : tensor_behind(source);
-      if (tensor != nullptr && tensor->buffer_type != nullptr && !device(d).can_use(*tensor->buffer_type)) return true;
-    }
-    return false;
-  }
-
+  bool supports(int d, NodeId id) const { return device(d).supports(graph_, id); }
   const Tensor* tensor_behind(NodeId id) const { return graph_[graph_.storage(id)].tensor; }
 
   Result<> fix(NodeId id, const PinNode& pin) {

@@ -166,6 +166,7 @@ TEST(ArchTwins, DeepSeek32AndGlmDsaAreMistral4) {
   const std::vector<float> want = logits_of_model(m);
   m.become("glm-dsa");
   add_indexer(m, "glm-dsa");
+  m.keys.set_array("glm-dsa.attention.indexer.types", std::vector<int32_t>{1, 1});
   m.keys.set("glm-dsa.expert_gating_func", 0u);                     // a sigmoid
   m.keys.set("glm-dsa.rope.scaling.yarn_log_multiplier", 0.0625f);  // not used
   EXPECT_LE(relative_squared_error(logits_of_model(m), want), kTwinRounding);

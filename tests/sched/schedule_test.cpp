@@ -67,25 +67,6 @@ TEST_F(ScheduleTest, WhatWasCopiedStays) {
   EXPECT_EQ(slices_of(made), "a:mul_mat | b:copy h,mul_mat | a:copy ,add,mul_mat | b:copy k,mul_mat,add");
 }
 
-// A copy of a cache would be read in the order of another device.
-TEST_F(ScheduleTest, ACacheIsNotCopiedToTheDeviceThatCouldReadIt) {
-  const OwnedTensor cache(two_.device(0).buffer_type(), "cache", DType::f32, {kN, 64, 1, 1}, {});
-  for (const Op op : {Op::choose_keys, Op::paged_attention}) {
-    const SomeOpsDevice first("first", two_.device(0), [=](const Node& node) { return node.op != op; });
-    GraphBuilder b;
-    const Value q = b.input("q", DType::f32, {kN, 1, 3}), k = b.tensor(cache.tensor);
-    const Value positions = b.input("positions", DType::i32, {3}), slots = b.input("slots", DType::i32, {3});
-    const Value blocks = b.input("blocks", DType::i32, {1}), valid = b.input("valid", DType::i64, {1});
-    b.output(op == Op::choose_keys ? b.choose_keys(q, k, {}, positions, slots, blocks, valid, {})
-                                   : b.paged_attention(q, k, k, positions, slots, blocks, valid, {}, {}),
-             "y");
-    ASSERT_OK_AND_ASSIGN(Graph graph, std::move(b).finish());
-    const std::vector<const Device*> devices = {&first, &two_.device(1)};
-    EXPECT_ERROR(make_schedule(std::move(graph), devices, {}),
-                 op == Op::choose_keys ? "no device can run choose_keys" : "no device can run paged_attention");
-  }
-}
-
 // A table that layers on both devices read is computed once and copied once.
 TEST_F(ScheduleTest, ATableForAllLayersIsCopiedOnce) {
   GraphBuilder b;

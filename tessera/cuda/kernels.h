@@ -17,7 +17,7 @@ struct KernelParams {
   StepParams step;
   uint32_t variant = 0, format = 0, format2 = 0, first_block = 0;
 };
-static_assert(sizeof(KernelParams) == 504, "as in kernels/device.cuh");
+static_assert(sizeof(KernelParams) == 544, "as in kernels/device.cuh");
 /// Steps that a launch of some kernels may combine.
 inline constexpr size_t kBatchSteps = 3;
 

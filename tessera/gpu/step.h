@@ -32,7 +32,7 @@ struct OperandParams {
 };
 
 /// Largest number of operands of a node that has a kernel.
-inline constexpr size_t kMaxOperands = 9;
+inline constexpr size_t kMaxOperands = 10;
 
 struct StepParams {
   OperandParams y;
@@ -45,7 +45,7 @@ struct StepParams {
   uint32_t n_groups = 0;
   std::array<uint32_t, 12> u{};
 };
-static_assert(sizeof(OperandParams) == 40 && sizeof(StepParams) == 488, "as in shaders/step.glsl");
+static_assert(sizeof(OperandParams) == 40 && sizeof(StepParams) == 528, "as in shaders/step.glsl");
 
 struct Step {
   const Node* node = nullptr;

@@ -22,7 +22,7 @@ struct FlashCase {
   AttentionParams params{.scale = 0.125f};
   DType type = DType::f16;
   int64_t dim = 64, v_dim = 64, n_heads = 4, n_heads_kv = 2;
-  bool has_sinks = false, has_bias = false, has_holes = false;
+  bool has_sinks = false, has_bias = false, has_holes = false, has_chosen = false;
   int32_t table = 8;                                // blocks of each sequence
   std::vector<int32_t> n_stored = {400, 100, 200};  // tokens, by sequence
   int32_t infinite = -1;                            // a position of the first sequence where V is infinite
@@ -92,12 +92,15 @@ class FlashCaches {
     const int64_t n = std::ssize(tokens), n_slots = std::ssize(c_.n_stored);
     std::vector<float> q;
     std::vector<int32_t> positions, slots;
+    std::vector<uint64_t> chosen;        // half of the keys of each KV head
     for (const Token& token : tokens) {  // the query is the same in each batch
       Rng rng(static_cast<uint64_t>(token.slot * 100'003 + token.position));
       const std::vector<float> values = random_values(rng, c_.dim * c_.n_heads, 3.0f);
       q.insert(q.end(), values.begin(), values.end());
       positions.push_back(token.position);
       slots.push_back(token.slot);
+      for (int64_t i = 0; i < c_.table * c_.n_heads_kv; ++i)
+        chosen.push_back(uint64_t{rng.next_u32()} << 32 | rng.next_u32());
     }
     GraphBuilder b;
     const Value y = b.output(
@@ -106,7 +109,8 @@ class FlashCaches {
                           b.input("slots", DType::i32, {n}), b.input("blocks", DType::i32, {c_.table, n_slots}),
                           b.input("valid", DType::i64, {c_.table, n_slots}),
                           c_.has_sinks ? b.tensor(tensors_[2]->tensor) : Value{}, c_.params,
-                          c_.has_bias ? b.tensor(tensors_[3]->tensor) : Value{}),
+                          c_.has_bias ? b.tensor(tensors_[3]->tensor) : Value{},
+                          c_.has_chosen ? b.input("chosen", DType::i64, {c_.table, c_.n_heads_kv, n}) : Value{}),
         "y");
     TESSERA_ASSIGN(Graph graph, std::move(b).finish());
     TESSERA_ASSIGN(const Bytes bytes, run_graph(std::move(graph),
@@ -114,7 +118,8 @@ class FlashCaches {
                                                  {"positions", bytes_of(positions)},
                                                  {"slots", bytes_of(slots)},
                                                  {"blocks", bytes_of(blocks_)},
-                                                 {"valid", bytes_of(valid_)}},
+                                                 {"valid", bytes_of(valid_)},
+                                                 {"chosen", bytes_of(chosen)}},
                                                 y.id(), n_runs));
     return values_of<float>(bytes);
   }
@@ -217,6 +222,7 @@ TEST_F(CudaAttention, EveryParameter) {
          .has_holes = true},
         {kFew, kOneSequence}, {0, 1, 16});
   check({.name = "sinks", .has_sinks = true}, {kFew, kOneSequence}, {0, 3, 16});
+  check({.name = "chosen keys", .has_chosen = true}, {kFew, kMixed}, {0, 3, 33});
 }
 
 TEST_F(CudaAttention, Caches) {

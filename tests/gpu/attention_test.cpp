@@ -19,7 +19,19 @@ struct AttentionCase {
   std::optional<DType> v_type = {};  // default: the type of K
   bool has_sinks = false, has_bias = false;
   int64_t dim = 24, n_heads = 6, n_heads_kv = 2;
+  int64_t n_sets = 0;  // of chosen keys; 0: all keys
 };
+
+// Sets of chosen positions by token and set. A block of some has none.
+std::vector<uint64_t> random_choice(int64_t n_blocks, int64_t n_sets, int64_t n_tokens) {
+  Rng rng(11);
+  std::vector<uint64_t> chosen;
+  for (int64_t i = 0; i < n_blocks * n_sets * n_tokens; ++i) {
+    const uint64_t high = rng.next_u32() & rng.next_u32(), low = rng.next_u32() & rng.next_u32();
+    chosen.push_back(i % 5 == 3 ? 0 : high << 32 | low);
+  }
+  return chosen;
+}
 
 // Two sequences with 150 and 70 stored tokens in unordered blocks. The queries are at the end of each, and one is
 // elsewhere. Some stored positions are not valid. The queries are repeated n_times.
@@ -52,7 +64,8 @@ TestGraph graph_of(const AttentionCase& c, int64_t n_times = 1) {
     b.output(b.paged_attention(b.input("q", DType::f32, {c.dim, c.n_heads, n_queries}), k, has_v ? v : Value{},
                                b.input("positions", DType::i32, {n_queries}), b.input("slots", DType::i32, {n_queries}),
                                b.input("blocks", DType::i32, {4, 2}), b.input("valid", DType::i64, {4, 2}),
-                               c.has_sinks ? tensors[2] : Value{}, c.params, c.has_bias ? tensors[3] : Value{}),
+                               c.has_sinks ? tensors[2] : Value{}, c.params, c.has_bias ? tensors[3] : Value{},
+                               c.n_sets > 0 ? b.input("chosen", DType::i64, {4, c.n_sets, n_queries}) : Value{}),
              "y");
     b.output(b.cast(b.kv_load(k, b.input("load", DType::i32, {4}), KvSide::k), DType::f32), "loaded");
   };
@@ -64,6 +77,7 @@ TestGraph graph_of(const AttentionCase& c, int64_t n_times = 1) {
                  {"slots", repeated(std::vector<int32_t>{0, 0, 0, 1, 1})},
                  {"blocks", bytes_of(blocks)},
                  {"valid", bytes_of(valid)},
+                 {"chosen", repeated(random_choice(4, c.n_sets, 5))},
                  {"load", bytes_of<int32_t>({0, 447, 128, 6 * 64 + 21})}};
   return test;
 }
@@ -85,8 +99,12 @@ TEST_F(GpuAttention, EveryParameterIsAsOnTheCpu) {
   cases.push_back({.name = "alibi and bias", .params = {.scale = 0.3f, .max_alibi = 8.0f}, .has_bias = true});
   cases.push_back({.name = "bias to both sides", .params = {.scale = 0.3f, .causal = false}, .has_bias = true});
   cases.push_back({.name = "V in K", .params = {.scale = 0.3f, .latent_v = 15}});
+  cases.push_back({.name = "chosen, V in K", .params = {.scale = 0.3f, .latent_v = 15}, .n_sets = 1});
+  cases.push_back({.name = "chosen", .n_sets = 1});
+  cases.push_back({.name = "chosen, sets", .has_sinks = true, .n_sets = 2});
+  cases.push_back({.name = "chosen, window", .params = {.scale = 0.3f, .window = 70}, .n_sets = 2});
   for (const AttentionCase& c : cases) expect_as_on_cpu(graph_of(c), 1e-11, c.name);  // sums in another order
-  for (const AttentionCase& c : {cases[0], cases[3], cases.back()})
+  for (const AttentionCase& c : {cases[0], cases[3], cases[15], cases.back()})
     expect_as_on_cpu(graph_of(c), 1e-11, c.name + ", 64 lanes", gpu_device_of_64_lanes());
 }
 
@@ -125,7 +143,9 @@ TEST_F(GpuAttention, ManyQueriesHaveTheBitsOfFew) {
        .n_heads = 4,
        .n_heads_kv = 4},
       {.name = "large", .v_type = DType::f32, .dim = 512, .n_heads = 2, .n_heads_kv = 1},
-      {.name = "many heads", .n_heads = 40, .n_heads_kv = 2}};
+      {.name = "many heads", .n_heads = 40, .n_heads_kv = 2},
+      {.name = "chosen", .dim = 64, .n_sets = 1},
+      {.name = "chosen, sets", .params = {.scale = 0.3f, .window = 70}, .dim = 64, .n_sets = 2}};
   for (const AttentionCase& c : cases) {
     const Device& device = *gpu_device_of_64_lanes();
     ASSERT_OK_AND_ASSIGN(const TestOutputs few, run_on(device, graph_of(c)));
@@ -149,7 +169,8 @@ TEST_F(GpuAttention, RunsAgainWithTheSameBits) {
 }
 
 // One sequence of 1300 tokens in a table of 24 blocks: three splits. The queries are the last n_queries positions.
-TestGraph long_graph_of(int64_t n_queries, const AttentionParams& params, DType type, bool has_sinks) {
+TestGraph long_graph_of(int64_t n_queries, const AttentionParams& params, DType type, bool has_sinks,
+                        int64_t n_sets = 0) {
   constexpr int64_t kStored = 1300, kTable = 24, kHeads = 4, kHeadsKv = 2, kDim = 64;
   std::vector<int32_t> cells, blocks, positions;
   std::vector<uint64_t> valid(kTable, ~uint64_t{0});
@@ -169,13 +190,15 @@ TestGraph long_graph_of(int64_t n_queries, const AttentionParams& params, DType 
     const Value v = b.kv_store(tensors[1], b.input("v_rows", DType::f32, rows), at, KvSide::v);
     // Two operations: the second waits for the scratch memory of the first.
     for (const char* name : {"y", "z"})
-      b.output(b.paged_attention(b.input(name + std::string("_q"), DType::f32, {kDim, kHeads, n_queries}), k, v,
-                                 b.input(name + std::string("_p"), DType::i32, {n_queries}),
-                                 b.input(name + std::string("_s"), DType::i32, {n_queries}),
-                                 b.input(name + std::string("_b"), DType::i32, {kTable, 1}),
-                                 b.input(name + std::string("_m"), DType::i64, {kTable, 1}),
-                                 has_sinks ? tensors[2] : Value{}, params),
-               name);
+      b.output(
+          b.paged_attention(
+              b.input(name + std::string("_q"), DType::f32, {kDim, kHeads, n_queries}), k, v,
+              b.input(name + std::string("_p"), DType::i32, {n_queries}),
+              b.input(name + std::string("_s"), DType::i32, {n_queries}),
+              b.input(name + std::string("_b"), DType::i32, {kTable, 1}),
+              b.input(name + std::string("_m"), DType::i64, {kTable, 1}), has_sinks ? tensors[2] : Value{}, params, {},
+              n_sets > 0 ? b.input(name + std::string("_c"), DType::i64, {kTable, n_sets, n_queries}) : Value{}),
+          name);
   };
   test.inputs = {{"cells", bytes_of(cells)},
                  {"k_rows", bytes_of(random_values(rng, rows.n_elements()))},
@@ -187,6 +210,9 @@ TestGraph long_graph_of(int64_t n_queries, const AttentionParams& params, DType 
     test.inputs[name + "_s"] = bytes_of(std::vector<int32_t>(static_cast<size_t>(n_queries), 0));
     test.inputs[name + "_b"] = bytes_of(blocks);
     test.inputs[name + "_m"] = bytes_of(valid);
+    const std::vector<uint64_t> chosen = random_choice(kTable, n_sets, 20);
+    test.inputs[name + "_c"] =
+        bytes_of(std::vector<uint64_t>(chosen.end() - kTable * n_sets * n_queries, chosen.end()));
   }
   return test;
 }
@@ -199,12 +225,15 @@ TEST_F(GpuAttention, SplitsOfALongContext) {
     AttentionParams params;
     DType type;
     bool has_sinks;
+    int64_t n_sets = 0;
   } const cases[] = {{"long", {.scale = 0.3f}, DType::f16, false},
+                     {"long, chosen", {.scale = 0.3f}, DType::f16, false, 1},
+                     {"long, chosen, sets", {.scale = 0.3f}, DType::q8_0, true, 2},
                      {"long, sinks", {.scale = 0.3f}, DType::q8_0, true},
                      {"long, window", {.scale = 0.3f, .window = 700}, DType::f32, false},
                      {"long, all to all", {.scale = 0.3f, .causal = false}, DType::f32, false}};
   for (const auto& c : cases) {
-    const TestGraph whole = long_graph_of(20, c.params, c.type, c.has_sinks);
+    const TestGraph whole = long_graph_of(20, c.params, c.type, c.has_sinks, c.n_sets);
     expect_as_on_cpu(whole, 1e-11, c.name);  // sums in another order
     if (c.has_sinks) expect_as_on_cpu(whole, 1e-11, "64 lanes", gpu_device_of_64_lanes());
     ASSERT_OK_AND_ASSIGN(const TestOutputs expected, run_on(*gpu_device(), whole));
@@ -212,12 +241,12 @@ TEST_F(GpuAttention, SplitsOfALongContext) {
     EXPECT_EQ(expected.outputs.at("y"), expected.outputs.at("z")) << c.name;
     ASSERT_OK_AND_ASSIGN(const TestOutputs tiles, run_on(*gpu_device_of_64_lanes(), whole));
     ASSERT_OK_AND_ASSIGN(const TestOutputs splits,
-                         run_on(*gpu_device_of_64_lanes(), long_graph_of(1, c.params, c.type, c.has_sinks)));
+                         run_on(*gpu_device_of_64_lanes(), long_graph_of(1, c.params, c.type, c.has_sinks, c.n_sets)));
     const auto tile = values_of<float>(tiles.outputs.at("z")), split = values_of<float>(splits.outputs.at("z"));
     EXPECT_TRUE(same_bytes(split, {tile.end() - static_cast<std::ptrdiff_t>(split.size()), tile.end()})) << c.name;
     for (const int64_t n_queries : {1, 16}) {
       ASSERT_OK_AND_ASSIGN(const TestOutputs got,
-                           run_on(*gpu_device(), long_graph_of(n_queries, c.params, c.type, c.has_sinks)));
+                           run_on(*gpu_device(), long_graph_of(n_queries, c.params, c.type, c.has_sinks, c.n_sets)));
       const auto few = values_of<float>(got.outputs.at("y"));
       EXPECT_TRUE(same_bytes(few, {all.end() - static_cast<std::ptrdiff_t>(few.size()), all.end()}))
           << c.name << ", " << n_queries;

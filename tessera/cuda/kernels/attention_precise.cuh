@@ -1,7 +1,8 @@
 // Attention in f32, for every format of the cache and heads of up to 1024 elements. A block computes a query head of a
 // token, either all splits or one split that attention_precise_merge merges. Both give the same bits.
 //   variant: bit 0: one split; bit 1: V is a part of K
-//   x: q, K (format), V (format2) or absent, positions, slots, blocks, valid, sinks or absent, bias or absent
+//   x: q, K (format), V (format2) or absent, positions, slots, blocks, valid, sinks or absent, bias or absent, chosen
+//   keys or absent
 //   u[0], u[1]: scale and soft cap as bits; u[2]: bit 0: causal, bit 1: chunks; u[3]: window or 0; u[4]: first element
 //   of V in K u[5]: 1 with slopes; extra: slopes by head if present, then buckets by distance -128 to 128 with a bias
 //   u[6]: splits of a sequence; scratch (for one split): maximum, sum and values by token, head and split
@@ -30,6 +31,8 @@ class Precise {
     const uint32_t slot = safe_slot_of(step, token);
     blocks_ = ints(row_of(step.x[5], slot, 0, 0));
     valid_ = words(row_of(step.x[6], slot, 0, 0));
+    const uint32_t set = step.x[9].ne[1] == 1 ? 0 : head_kv_;  // all heads share one, or each KV head has its own
+    chosen_ = step.x[9].data == 0 ? nullptr : words(row_of(step.x[9], set, token, 0));
     const float* q = floats(row_of(step.x[0], head, token, 0));
     for (uint32_t i = lane(); i < k_dim_; i += n_lanes()) room.query[i] = q[i];
   }
@@ -87,7 +90,8 @@ class Precise {
         if (lane() == 0) report(step_, kFaultBlock, block, n_physical);
         continue;
       }
-      if (block >= 0) add_block(b, static_cast<uint32_t>(block));
+      if (block >= 0 && (chosen_ == nullptr || (seen_of(b, 0) | seen_of(b, 1)) != 0))
+        add_block(b, static_cast<uint32_t>(block));
     }
     sync_group();
   }
@@ -106,9 +110,15 @@ class Precise {
     add_values(keep);
   }
 
+  // The stored and chosen positions of half of a block.
+  __device__ uint32_t seen_of(uint32_t b, uint32_t half) const {
+    const uint32_t stored = valid_[2 * b + half];
+    return chosen_ == nullptr ? stored : stored & chosen_[2 * b + half];
+  }
+
   __device__ bool is_seen(uint32_t b, uint32_t j) const {
     const uint32_t p = b * kBlockTokens + j;
-    return p >= span_.first && p < span_.end && (valid_[2 * b + j / 32] >> j % 32 & 1) != 0;
+    return p >= span_.first && p < span_.end && (seen_of(b, j / 32) >> j % 32 & 1) != 0;
   }
 
   // Computes the scores of a block's keys and returns the highest. A NaN counts as infinity, so that it propagates. Two
@@ -172,6 +182,7 @@ class Precise {
   Span span_;
   const int32_t* blocks_;
   const uint32_t* valid_;
+  const uint32_t* chosen_;    // null: all keys
   Softmax state_;             // of this split
   uint64_t k_rows_, v_rows_;  // addresses of the rows of the block and head
 };

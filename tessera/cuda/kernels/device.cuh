@@ -22,7 +22,7 @@ struct Operand {
 };
 struct Params {
   Operand y;
-  Operand x[9];
+  Operand x[10];
   uint64_t tables;  // the codebooks
   uint64_t extra;   // additional words of this step
   uint64_t fault;

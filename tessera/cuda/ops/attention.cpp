@@ -1,7 +1,8 @@
 // Attention over the paged cache. Heads of up to 256 elements use the matrix units (attention_flash.cuh), everything
-// else f32 (attention_precise.cuh). With few tokens and a long context, blocks divide the splits of the context. The
-// partial results are merged by the last of them, or in f32 by a second dispatch. With many tokens, a block computes a
-// tile of tokens of one sequence, and a second dispatch computes the tokens of tiles that hold several sequences.
+// else and chosen keys f32 (attention_precise.cuh). With few tokens and a long context, blocks divide the splits of the
+// context. The partial results are merged by the last of them, or in f32 by a second dispatch. With many tokens, a
+// block computes a tile of tokens of one sequence, and a second dispatch computes the tokens of tiles that hold several
+// sequences.
 #include "tessera/graph/ops/attention.h"
 #include "tessera/base/index.h"
 
@@ -51,7 +52,7 @@ struct Work {
 };
 
 bool uses_flash(const StepContext& context) {
-  if (context.is_precise || !context.has(2)) return false;
+  if (context.is_precise || !context.has(2) || context.has(9)) return false;
   for (const size_t side : {1u, 2u}) {
     const TensorSpec& cache = context.spec(side);
     const int64_t dim = cache.shape()[0];

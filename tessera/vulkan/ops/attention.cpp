@@ -56,7 +56,7 @@ uint32_t variant_of(const StepContext& context, const Step& step) {
   const bool wide_v =
       is_latent ? wide_k && v_begin % kSmallGroup == 0 : !has_tails && is_wide(step.params.x[2], step.format2);
   return (is_split(context.graph, context.node) ? 1u : 0u) | (is_latent ? 2u : 0u) | (has_tails ? 4u : 0u) |
-         (wide_k ? 8u : 0u) | (wide_v ? 16u : 0u);
+         (wide_k ? 8u : 0u) | (wide_v ? 16u : 0u) | (context.has(9) ? 32u : 0u);
 }
 
 // As in attention_tiles.comp: dimensions of a head by queries of a workgroup, which share 256 invocations.

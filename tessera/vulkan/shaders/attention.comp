@@ -6,8 +6,9 @@
 // attention_merge.comp merges. Both give the same bits. The keys in a block depend only on positions, so the bits do
 // not depend on the rest of the cache.
 //   kVariant: bit 0: one split; 1: V is a part of K; 2: dimensions are not multiples of eight; 3, 4: K and V can be
-//   read 16 bytes at a time
-//   x: q, K (kFormat), V (kFormat2) or absent, positions, slots, blocks, valid, sinks or absent, bias or absent
+//   read 16 bytes at a time; 5: keys are chosen
+//   x: q, K (kFormat), V (kFormat2) or absent, positions, slots, blocks, valid, sinks or absent, bias or absent, chosen
+//   keys or absent
 //   u[0], u[1]: scale and soft cap as bits; u[2]: bit 0: causal, bit 1: chunks; u[3]: window or 0; u[4]: first element of V in K
 //   u[5]: 1 with slopes; extra: slopes by head if present, then buckets by distance -128 to 128 with a bias
 //   u[6]: splits of a sequence; scratch (for one split): maximum, sum and values by token, head and split
@@ -18,7 +19,7 @@
 #include "attention.glsl"
 
 const bool kOneSplit = (kVariant & 1u) != 0u, kVInK = (kVariant & 2u) != 0u, kHasTails = (kVariant & 4u) != 0u;
-const bool kWideK = (kVariant & 8u) != 0u, kWideV = (kVariant & 16u) != 0u;
+const bool kWideK = (kVariant & 8u) != 0u, kWideV = (kVariant & 16u) != 0u, kHasChosen = (kVariant & 32u) != 0u;
 const uint kPerLane = (kBlockTokens + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
 const uint kAtOnce = kPerLane < 4u ? kPerLane : 4u;  // tokens that share one read of the query
 
@@ -27,7 +28,7 @@ shared vec4 values[kMaxDim / 4u];
 shared float query[kMaxDim], total[kMaxDim], scores[kBlockTokens + 1u], tree[kBlockTokens / 2u];
 
 // The same for all invocations.
-uint head, head_kv, k_dim, v_dim, first, end;
+uint head, head_kv, token, k_dim, v_dim, first, end;
 int position;
 ScoreParams score_params;
 float highest, sum;        // of this split
@@ -132,11 +133,13 @@ bool sum_up_split(uint split, Ints blocks, Words valid) {
       if (lane() == 0u) report(kFaultBlock, block, n_physical);
       return false;
     }
-    if (block == -1) continue;
+    uvec2 seen = uvec2(valid.at[2u * b], valid.at[2u * b + 1u]);
+    if (kHasChosen) seen &= chosen_of(b, token, head_kv);
+    if (block == -1 || (kHasChosen && seen == uvec2(0u))) continue;
     k_rows = row_of(step.x[1], 0u, head_kv, uint(block));
     v_rows = kVInK ? k_rows : row_of(step.x[2], 0u, head_kv, uint(block));
     sync_group();
-    const float block_highest = max(highest, score_block(b, uvec2(valid.at[2u * b], valid.at[2u * b + 1u])));
+    const float block_highest = max(highest, score_block(b, seen));
     if (block_highest == -kInfinity) continue;
     for (uint j = lane(); j < kBlockTokens; j += n_lanes())
       scores[j] = scores[j] == -kInfinity ? 0.0 : exp(scores[j] - block_highest);
@@ -162,7 +165,8 @@ void main() {
   const uint group = group_index();
   if (group >= step.n_groups) return;
   const uint n_heads = step.x[0].ne[1], n_splits = step.u[6], n_parts = kOneSplit ? n_splits : 1u;
-  const uint item = group / n_parts, token = item / n_heads;
+  const uint item = group / n_parts;
+  token = item / n_heads;
   head = item % n_heads;
   head_kv = head / (n_heads / step.x[1].ne[2]);
   k_dim = step.x[0].ne[0];

@@ -49,6 +49,12 @@ Range range_of(int position, int slot, uint n_slots, uint n_all) {
   return range;
 }
 
+/// The chosen positions of block b of a token and a KV head, as bits. All heads share a set, or each has its own.
+uvec2 chosen_of(uint b, uint token, uint head_kv) {
+  Words words = Words(row_of(step.x[9], step.x[9].ne[1] == 1u ? 0u : head_kv, token, 0u));
+  return uvec2(words.at[2u * b], words.at[2u * b + 1u]);
+}
+
 /// Factors of the values so far (keep) and of the new part (take), and the state after merging both.
 struct Merge {
   float keep, take, highest, sum;

@@ -4,7 +4,7 @@
 // workgroup of 256 invocations takes up to 16 queries of a KV head. It reads each block of the cache once for all of
 // them into shared memory.
 //   kVariant: bits 0 to 7: queries per workgroup (4, 8 or 16); bits 3 and 4 of the next byte: K and V can be read 16
-//   bytes at a time
+//   bytes at a time; bit 5: keys are chosen
 //   x, u, extra: as in attention.comp, with u[4] = 0; u[7]: groups of queries of a KV head
 #define kWorkgroup 256
 #include "step.glsl"
@@ -15,6 +15,7 @@
 
 const uint kQueries = kVariant & 255u, kEach = kQueries / 4u;  // kEach: queries of an invocation
 const bool kWideK = (kVariant >> 8u & 8u) != 0u, kWideV = (kVariant >> 8u & 16u) != 0u;
+const bool kHasChosen = (kVariant >> 8u & 32u) != 0u;
 const uint kMostDim = 2048u / kQueries;   // of a head, as query has room for
 const uint kColumns = 64, kLine = kColumns / 4u + 1u;  // of K in shared memory; the padding avoids bank conflicts
 const uint kItems = 64;                   // invocations that share a query, as a workgroup of attention.comp
@@ -64,6 +65,14 @@ void multiply(uint begin) {
   }
 }
 
+/// Whether a query from `begin` to `next` sees a chosen position of block b.
+bool is_any_chosen(uint b, uint begin, uint next, uint head_kv, uint query_of_first, uint n_group_heads) {
+  uvec2 any = uvec2(0u);
+  for (uint q = begin; q < next; ++q)
+    if (first[q] < end[q]) any |= chosen_of(b, (query_of_first + q) / n_group_heads, head_kv);
+  return any != uvec2(0u);
+}
+
 bool is_seen(uint q, uint p, uvec2 valid) {
   return p >= first[q] && p < end[q] && ((p & 32u) == 0u ? valid.x >> (p & 31u) & 1u : valid.y >> (p & 31u) & 1u) != 0u;
 }
@@ -74,8 +83,11 @@ void weigh_block(uint b, uvec2 valid, uint head_of_first, uint n_group_heads, ui
   [[unroll]] for (uint e = 0; e < kEach; ++e) {
     const uint q = my_query(e), p = b * kBlockTokens + my_item();
     const uint head = head_of_first + (query_of_first + q) % n_group_heads;
+    uvec2 seen = valid;
+    if (kHasChosen && first[q] < end[q])
+      seen &= chosen_of(b, (query_of_first + q) / n_group_heads, head_of_first / n_group_heads);
     const float s =
-        is_seen(q, p, valid) ? score_of(score_params, products[e], int(p) - position[q], head) : -kInfinity;
+        is_seen(q, p, seen) ? score_of(score_params, products[e], int(p) - position[q], head) : -kInfinity;
     scores[q * kBlockTokens + my_item()] = s;
     const float most = subgroupMax(isnan(s) ? kInfinity : s);  // a NaN propagates
     if (subgroupElect()) maxima[q * 8u + part] = most;
@@ -253,6 +265,7 @@ void main() {
           continue;
         }
         if (block == -1) continue;
+        if (kHasChosen && !is_any_chosen(b, begin, next, head_kv, query_of_first, n_group_heads)) continue;
         const uint64_t k_rows = row_of(step.x[1], 0u, head_kv, uint(block));
         [[unroll]] for (uint e = 0; e < kEach; ++e) products[e] = 0.0;
         for (uint column = 0; column < k_dim; column += kColumns) {

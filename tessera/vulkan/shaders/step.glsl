@@ -23,7 +23,7 @@ struct Operand {
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer StepParams {
   Operand y;
-  Operand x[9];
+  Operand x[10];
   uint64_t tables;  // the codebooks
   uint64_t extra;   // additional words of this step
   uint64_t fault;

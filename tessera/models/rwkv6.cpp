@@ -4,15 +4,15 @@
 //
 // rwkv6qwen2: Qwen 2 with time mixing in place of attention. RMS norms, KV heads, and the feed-forward block of Qwen 2.
 #include "tessera/base/index.h"
-#include "tessera/models/recurrent_model.h"
+#include "tessera/models/rwkv.h"
 
 namespace tessera {
 
 namespace {
 
-class Rwkv6 : public RecurrentModel {
+class Rwkv6 : public RwkvModel {
  public:
-  using RecurrentModel::RecurrentModel;
+  using RwkvModel::RwkvModel;
 
  protected:
   Result<> read_keys() override {
@@ -20,8 +20,6 @@ class Rwkv6 : public RecurrentModel {
     TESSERA_ASSIGN(halving_period_, hp_.integer_or("rescale_every_n_layers", 0, 0, kMaxLayers));
     return {};
   }
-
-  void list_more() override { embd_norm_ = norm("token_embd_norm", {info_.n_embd}); }
 
   TransformerLayer list_layer(int64_t il) override {
     const int64_t n = info_.n_embd, states = add_state_layer({n, n, n * head_dim_});
@@ -47,10 +45,7 @@ class Rwkv6 : public RecurrentModel {
   }
 
   Result<> read_time_keys() {
-    TESSERA_ASSIGN(head_dim_, hp_.integer("wkv.head_size", 1, kMaxHeadDim));
-    if (info_.n_embd % head_dim_ != 0)
-      return fail(ErrorCode::mismatch, "{}: embedding_length {} and wkv.head_size {}: want a multiple", files_.name(),
-                  info_.n_embd, head_dim_);
+    TESSERA_TRY(read_head_dim());
     n_time_heads_ = n_time_heads_kv_ = info_.n_embd / head_dim_;
     TESSERA_ASSIGN(rank_mix_, hp_.integer("time_mix_extra_dim", 1, kMaxLowRank));
     TESSERA_ASSIGN(rank_decay_, hp_.integer("time_decay_extra_dim", 1, kMaxLowRank));
@@ -100,15 +95,15 @@ class Rwkv6 : public RecurrentModel {
       m.lerp[i] = weights_.need(block(il, "time_mix_lerp_") + kInputs[i] + ".weight", {info_.n_embd}, Op::mul);
   }
 
-  int64_t head_dim_ = 0, n_time_heads_ = 0, n_time_heads_kv_ = 0, rank_mix_ = 0, rank_decay_ = 0;
+  int64_t n_time_heads_ = 0, n_time_heads_kv_ = 0, rank_mix_ = 0, rank_decay_ = 0;
   int64_t halving_period_ = 0;  // 0: never
   std::vector<nn::Rwkv6TimeMix> time_mixes_;
   std::vector<nn::Rwkv6ChannelMix> channel_mixes_;
 };
 
-class Rwkv6Qwen2 final : public Rwkv6 {
+class Rwkv6Qwen2 final : public QwenWithTimeMixing<Rwkv6> {
  public:
-  using Rwkv6::Rwkv6;
+  using QwenWithTimeMixing::QwenWithTimeMixing;
 
  protected:
   Result<> read_keys() override {
@@ -118,22 +113,6 @@ class Rwkv6Qwen2 final : public Rwkv6 {
       return fail(ErrorCode::mismatch, "{}: {} heads for {} KV heads, want a multiple", files_.name(), n_time_heads_,
                   n_time_heads_kv_);
     return {};
-  }
-
-  void list_more() override {}
-
-  TransformerLayer list_layer(int64_t il) override {
-    const int64_t n = info_.n_embd;
-    time_mixes_.push_back(time_mix(il, add_state_layer({n, n * head_dim_})));
-    time_mixes_.back().recurrence = 1;
-    TransformerLayer l{.attn_norm = norm(il, "attn_norm"), .ffn_norm = norm(il, "ffn_norm")};
-    add_ffn(l, il);
-    return l;
-  }
-
-  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
-    x = s.wanted(mix_time(s, x, l));
-    return s.residual(x, s.ffn(s.norm(x, l.ffn_norm), l));
   }
 };
 

@@ -4,30 +4,25 @@
 //
 // arwkv7: Qwen 2 with the time mixing of RWKV 7 in place of attention. RMS norms, and the feed-forward block of Qwen 2.
 #include "tessera/base/index.h"
-#include "tessera/models/recurrent_model.h"
+#include "tessera/models/rwkv.h"
 
 namespace tessera {
 
 namespace {
 
-class Rwkv7 : public RecurrentModel {
+class Rwkv7 : public RwkvModel {
  public:
-  using RecurrentModel::RecurrentModel;
+  using RwkvModel::RwkvModel;
 
  protected:
   Result<> read_keys() override {
-    TESSERA_ASSIGN(head_dim_, hp_.integer("wkv.head_size", 1, kMaxHeadDim));
-    if (info_.n_embd % head_dim_ != 0)
-      return fail(ErrorCode::mismatch, "{}: embedding_length {} and wkv.head_size {}: want a multiple", files_.name(),
-                  info_.n_embd, head_dim_);
+    TESSERA_TRY(read_head_dim());
     TESSERA_ASSIGN(rank_w_, hp_.integer("attention.decay_lora_rank", 1, kMaxLowRank));
     TESSERA_ASSIGN(rank_a_, hp_.integer("attention.iclr_lora_rank", 1, kMaxLowRank));
     TESSERA_ASSIGN(rank_v_, hp_.integer("attention.value_residual_mix_lora_rank", 1, kMaxLowRank));
     TESSERA_ASSIGN(rank_g_, hp_.integer_or("attention.gate_lora_rank", 0, 0, kMaxLowRank));
     return {};
   }
-
-  void list_more() override { embd_norm_ = norm("token_embd_norm", {info_.n_embd}); }
 
   TransformerLayer list_layer(int64_t il) override {
     const int64_t n = info_.n_embd;
@@ -92,32 +87,18 @@ class Rwkv7 : public RecurrentModel {
     return m;
   }
 
-  int64_t head_dim_ = 0, rank_w_ = 0, rank_a_ = 0, rank_v_ = 0, rank_g_ = 0;
+  int64_t rank_w_ = 0, rank_a_ = 0, rank_v_ = 0, rank_g_ = 0;
   bool needs_head_norm_ = true;
   std::vector<nn::Rwkv7TimeMix> time_mixes_;
   std::vector<nn::Rwkv7ChannelMix> channel_mixes_;
 };
 
-class Arwkv7 final : public Rwkv7 {
+class Arwkv7 final : public QwenWithTimeMixing<Rwkv7> {
  public:
-  using Rwkv7::Rwkv7;
+  using QwenWithTimeMixing::QwenWithTimeMixing;
 
  protected:
   void list_more() override { needs_head_norm_ = false; }
-
-  TransformerLayer list_layer(int64_t il) override {
-    const int64_t n = info_.n_embd;
-    time_mixes_.push_back(time_mix(il, add_state_layer({n, n * head_dim_})));
-    time_mixes_.back().recurrence = 1;
-    TransformerLayer l{.attn_norm = norm(il, "attn_norm"), .ffn_norm = norm(il, "ffn_norm")};
-    add_ffn(l, il);
-    return l;
-  }
-
-  Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
-    x = s.wanted(mix_time(s, x, l));
-    return s.residual(x, s.ffn(s.norm(x, l.ffn_norm), l));
-  }
 };
 
 }  // namespace

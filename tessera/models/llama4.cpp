@@ -1,7 +1,7 @@
-// llama4: Llama 4 (Scout, Maverick). Three of four layers attend within chunks of the text, with rope and, except in
-// Maverick, norms of the rotated heads without weights. The fourth attends to everything without rope, and its q grow
-// with the logarithm of the position. Experts are chosen by their logits, and the sigmoid of the logit multiplies the
-// input of the expert. A shared expert is added.
+// llama4: Llama 4 (Scout, Maverick). Three of four layers have rope and, except in Maverick, norms of the rotated heads
+// without weights. In the fourth, q grow with the logarithm of the position. Three of four layers, or as many as the
+// file says, attend within chunks of the text, and the others to everything. Experts are chosen by their logits, and
+// the sigmoid of the logit multiplies the input of the expert. A shared expert is added.
 #include "tessera/models/transformer.h"
 
 namespace tessera {
@@ -29,8 +29,9 @@ class Llama4 final : public Transformer {
     TransformerLayer l = Transformer::list_layer(il);
     nn::Attention& a = l.attention;
     a.params.chunked = a.params.window > 0;
-    a.has_temperature = !a.params.chunked;
-    if (a.params.chunked && n_experts_ != kExpertsMaverick) {
+    const bool has_rope = a.rope != nn::kNoRope;
+    a.has_temperature = !has_rope;
+    if (has_rope && n_experts_ != kExpertsMaverick) {
       a.q_norm = a.k_norm = {.is_weightless = true, .eps = eps_};
       a.norms_rotated = true;
     }
@@ -63,7 +64,8 @@ Result<std::unique_ptr<Model>> create_llama4(const ModelFiles& files, const Rope
       files, rope,
       {.architecture = "llama4",
        .rope = RopePart::whole,
-       .window = {.period = 4, .absent = kChunk, .is_rope_of_windows = true},
+       .no_rope_period = 4,
+       .window = {.period = 4, .reads_period = true, .absent = kChunk},
        .mixture = {.layers = ExpertLayers::all, .shared = SharedWidth::own_or_expert, .step_key = KeyUse::required}});
 }
 

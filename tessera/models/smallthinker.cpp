@@ -1,5 +1,6 @@
 // smallthinker: experts with gated ReLU, chosen from the input of the layer, before attention. If the file has a
-// window, it is 4096, and every fourth layer, from the first on, has neither window nor rope.
+// window, it is 4096, and every fourth layer, from the first on, has no rope. These layers have no window either,
+// unless the file says another period of windows.
 #include "tessera/models/transformer.h"
 
 namespace tessera {
@@ -7,6 +8,7 @@ namespace tessera {
 namespace {
 
 constexpr int64_t kWindow = 4096;
+constexpr int64_t kRopePeriod = 4;
 
 class SmallThinker final : public Transformer {
  public:
@@ -16,6 +18,12 @@ class SmallThinker final : public Transformer {
   Result<> read_keys() override {
     if (window_ > 0) window_ = kWindow;
     return {};
+  }
+
+  TransformerLayer list_layer(int64_t il) override {
+    TransformerLayer l = Transformer::list_layer(il);
+    if (window_ > 0 && il % kRopePeriod == 0) l.attention.rope = nn::kNoRope;
+    return l;
   }
 
   Value layer(LayerBuilder& s, Value x, const TransformerLayer& l) const override {
@@ -28,13 +36,14 @@ class SmallThinker final : public Transformer {
 }  // namespace
 
 Result<std::unique_ptr<Model>> create_smallthinker(const ModelFiles& files, const RopeOverrides& rope) {
-  return create_transformer<SmallThinker>(files, rope,
-                                          {.architecture = "smallthinker",
-                                           .activation = nn::Activation::relu,
-                                           .rope = RopePart::whole,
-                                           .pairs = RopePairs::halves,
-                                           .window = {.period = 4, .begins_without = true, .is_rope_of_windows = true},
-                                           .mixture = {.layers = ExpertLayers::all, .gating_key = KeyUse::required}});
+  return create_transformer<SmallThinker>(
+      files, rope,
+      {.architecture = "smallthinker",
+       .activation = nn::Activation::relu,
+       .rope = RopePart::whole,
+       .pairs = RopePairs::halves,
+       .window = {.period = kRopePeriod, .begins_without = true, .reads_period = true},
+       .mixture = {.layers = ExpertLayers::all, .gating_key = KeyUse::required}});
 }
 
 }  // namespace tessera

@@ -87,6 +87,11 @@ TEST(ArchTwins, Qwen3VlMoeIsQwen3MoeWithSections) {
   });
 }
 
+// Only texts that are longer than a chunk tell the difference: rope, norms and temperatures have a period of their own.
+TEST(ArchTwins, Llama4sPeriodOfChunksIsNotThatOfRope) {
+  expect_twin("llama4-moe", "llama4", [](FloatModel& m) { m.keys.set("llama4.attention.sliding_window_pattern", 2u); });
+}
+
 // A softmax over all experts sums to 1, so with all experts chosen it makes no difference that weights are not divided.
 TEST(ArchTwins, LladaMoeIsRnd1WithoutDividedWeights) {
   const auto logits = [](const std::string& name, uint32_t n_used) {

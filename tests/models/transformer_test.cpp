@@ -60,6 +60,32 @@ TEST_F(TransformerLayers, Llama4HasChunksInThreeOfFour) {
   check("llama4-moe", [](FloatModel&) {}, {{8192, 8192, 8192, 0}, {0, 0, 0, -1}});
 }
 
+// Every fourth layer is without rope whatever the period of chunks is.
+TEST_F(TransformerLayers, Llama4sPeriodOfChunksIsAKey) {
+  const auto with_period = [](uint32_t period) {
+    return [=](FloatModel& m) { m.keys.set("llama4.attention.sliding_window_pattern", period); };
+  };
+  check("llama4-moe", with_period(2), {{8192, 0, 8192, 0}, {0, 0, 0, -1}});
+  check("llama4-moe", with_period(0), {{8192, 8192, 8192, 8192}, {0, 0, 0, -1}});
+}
+
+TEST_F(TransformerLayers, SmallThinkersPeriodOfWindowsIsAKey) {
+  const auto with_layers = [](FloatModel& m) { m.repeat_layer_0("smallthinker", 6); };
+  const std::vector<int> ropes = {-1, 0, 0, 0, -1, 0};
+  const int64_t w = 4096;
+  check("smallthinker-moe", with_layers, {{0, w, w, w, 0, w}, ropes});
+  const auto with_period = [&](FloatModel& m) {
+    with_layers(m);
+    m.keys.set("smallthinker.attention.sliding_window_pattern", 2u);
+  };
+  check("smallthinker-moe", with_period, {{0, w, 0, w, 0, w}, ropes});
+  const auto with_array = [&](FloatModel& m) {  // only a number has an effect
+    with_layers(m);
+    m.keys.set_array("smallthinker.attention.sliding_window_pattern", std::vector<int32_t>(6, 1));
+  };
+  check("smallthinker-moe", with_array, {{0, w, w, w, 0, w}, ropes});
+}
+
 TEST_F(TransformerLayers, Gemma2HasAWindowInEveryOther) {
   check("gemma2-dense", [](FloatModel& m) { m.repeat_layer_0("gemma2", 4); }, {{16, 0, 16, 0}, {0, 0, 0, 0}});
 }

@@ -19,15 +19,7 @@ class Grok final : public Transformer {
     TESSERA_ASSIGN(attention_scale_, hp_.real_or("attention.output_scale", 0.08838834764831845f, 1e-6f, 1e6f));
     TESSERA_ASSIGN(score_cap_, hp_.real_or("attn_logit_softcapping", 30.0f, 0.0f, 1e6f));
     TESSERA_ASSIGN(final_soft_cap_, hp_.real_or("final_logit_softcapping", 0.0f, 0.0f, 1e6f));
-    nn::RopeConfig& config = info_.ropes[0].config;
-    config.yarn_beta_fast = overrides_.yarn_beta_fast.value_or(8.0f);
-    if (!overrides_.yarn_ext) {
-      TESSERA_ASSIGN(config.yarn_ext, hp_.real_or("rope.scaling.yarn_ext_factor", config.yarn_ext, -1.0f, 1e3f));
-    }
-    if (!overrides_.attn_factor) {
-      TESSERA_ASSIGN(config.attn_factor, hp_.real_or("rope.scaling.yarn_attn_factor", config.attn_factor, 1e-6f, 1e6f));
-    }
-    return read_yarn_keys();
+    return read_yarn();
   }
 
   TransformerLayer list_layer(int64_t il) override {
@@ -50,6 +42,27 @@ class Grok final : public Transformer {
   }
 
  private:
+  // The file's settings of YaRN, unless they are overridden. The magnitude of YaRN takes the place of yarn_attn_factor,
+  // so this key has an effect in files without YaRN only.
+  Result<> read_yarn() {
+    nn::RopeConfig& c = info_.ropes[0].config;
+    const auto read = [&](float& value, bool is_given, std::string_view key, float min, float max) -> Result<> {
+      if (is_given) return {};
+      TESSERA_ASSIGN(value, hp_.real_or(key, value, min, max));
+      return {};
+    };
+    const bool has_fast = overrides_.yarn_beta_fast.has_value(), has_slow = overrides_.yarn_beta_slow.has_value();
+    if (!has_fast) c.yarn_beta_fast = 8.0f;
+    TESSERA_TRY(read(c.yarn_ext, overrides_.yarn_ext.has_value(), "rope.scaling.yarn_ext_factor", -1.0f, 1e3f));
+    TESSERA_TRY(read(c.yarn_beta_fast, has_fast, "rope.scaling.yarn_beta_fast", 1e-6f, 1e6f));
+    TESSERA_TRY(read(c.yarn_beta_slow, has_slow, "rope.scaling.yarn_beta_slow", 1e-6f, 1e6f));
+    float factor = 1.0f;
+    TESSERA_TRY(read(factor, overrides_.attn_factor.has_value(), "rope.scaling.yarn_attn_factor", 1e-6f, 1e6f));
+    const bool is_yarn = c.yarn_ext < 0.0f ? c.scaling == nn::RopeScaling::yarn : c.yarn_ext > 0.0f;
+    if (!is_yarn) c.attn_factor *= factor;
+    return {};
+  }
+
   float score_cap_ = 0.0f;
 };
 

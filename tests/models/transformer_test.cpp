@@ -200,6 +200,56 @@ TEST(Transformer, CommandRPlusIsToldByItsLayers) {
                "tensor blk.0.attn_q_norm.weight [32, 4] is missing");
 }
 
+/// The rope of a Grok model with these numbers of its file's keys "rope.scaling.".
+nn::RopeConfig grok_rope(const std::string& type, const std::vector<std::pair<std::string, float>>& numbers,
+                         const RopeOverrides& overrides = {}) {
+  FloatModel m(arch_model("grok-moe"));
+  for (const char* key : {"yarn_ext_factor", "yarn_attn_factor", "yarn_beta_fast", "yarn_beta_slow", "attn_factor"})
+    m.keys.remove(std::string("grok.rope.scaling.") + key);
+  m.keys.set("grok.rope.scaling.type", type);
+  m.keys.set("grok.rope.scaling.factor", 4.0f);
+  for (const auto& [key, value] : numbers) m.keys.set("grok.rope.scaling." + key, value);
+  const auto files = ModelFiles::open(m.write("grok.gguf"));
+  EXPECT_OK(files);
+  const auto model = create_model(**files, overrides);
+  EXPECT_OK(model);
+  return (*model)->info().ropes[0].config;
+}
+
+TEST(Grok, ReadsTheKeysOfYarn) {
+  const nn::RopeConfig absent = grok_rope("yarn", {{"yarn_log_multiplier", 0.5f}});  // a key of others
+  EXPECT_EQ(absent.yarn_ext, -1.0f);
+  EXPECT_EQ(absent.yarn_beta_fast, 8.0f);
+  EXPECT_EQ(absent.yarn_beta_slow, 1.0f);
+  EXPECT_EQ(absent.yarn_log_multiplier, 0.0f);
+  const nn::RopeConfig given =
+      grok_rope("yarn", {{"yarn_ext_factor", 0.5f}, {"yarn_beta_fast", 6.0f}, {"yarn_beta_slow", 2.0f}});
+  EXPECT_EQ(given.yarn_ext, 0.5f);
+  EXPECT_EQ(given.yarn_beta_fast, 6.0f);
+  EXPECT_EQ(given.yarn_beta_slow, 2.0f);
+  const nn::RopeConfig overridden =
+      grok_rope("yarn", {{"yarn_ext_factor", 0.5f}, {"yarn_beta_fast", 6.0f}, {"yarn_beta_slow", 2.0f}},
+                {.yarn_ext = 0.25f, .yarn_beta_fast = 5.0f, .yarn_beta_slow = 3.0f});
+  EXPECT_EQ(overridden.yarn_ext, 0.25f);
+  EXPECT_EQ(overridden.yarn_beta_fast, 5.0f);
+  EXPECT_EQ(overridden.yarn_beta_slow, 3.0f);
+}
+
+// llama.cpp has the magnitude of YaRN in place of yarn_attn_factor.
+TEST(Grok, YarnsMagnitudeTakesThePlaceOfAKey) {
+  const std::vector<std::pair<std::string, float>> both = {{"attn_factor", 1.5f}, {"yarn_attn_factor", 3.0f}};
+  const auto with_ext = [&](float ext) {
+    auto numbers = both;
+    numbers.emplace_back("yarn_ext_factor", ext);
+    return numbers;
+  };
+  EXPECT_EQ(grok_rope("yarn", both).attn_factor, 1.5f);
+  EXPECT_EQ(grok_rope("yarn", with_ext(0.0f)).attn_factor, 4.5f);
+  EXPECT_EQ(grok_rope("linear", both).attn_factor, 4.5f);
+  EXPECT_EQ(grok_rope("linear", with_ext(0.5f)).attn_factor, 1.5f);
+  EXPECT_EQ(grok_rope("linear", both, {.attn_factor = 2.0f}).attn_factor, 2.0f);
+}
+
 TEST(Transformer, AFourthSectionOfRopeIsNotSupported) {
   const std::string path = arch_model("glm4-dense");
   std::unique_ptr<ModelFiles> files;

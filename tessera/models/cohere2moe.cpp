@@ -30,12 +30,12 @@ class Cohere2Moe final : public Transformer {
 
 Result<std::unique_ptr<Model>> create_cohere2moe(const ModelFiles& files, const RopeOverrides& rope) {
   const HparamReader keys(files, "cohere2moe");
-  const auto eps = keys.real_or("attention.layer_norm_rms_epsilon", 0.0f, 0.0f, 1.0f);
-  const bool is_rms = eps && *eps != 0.0f;
+  // Files with RMS norms have their eps, others have none or 0.
+  TESSERA_ASSIGN(const float rms_eps, keys.real_or("attention.layer_norm_rms_epsilon", 0.0f, 0.0f, 1.0f));
   return create_transformer<Cohere2Moe>(files, rope,
                                         {.architecture = "cohere2moe",
                                          .form = LayerForm::parallel,
-                                         .norm = is_rms ? nn::NormKind::rms : nn::NormKind::layer,
+                                         .norm = rms_eps > 0.0f ? nn::NormKind::rms : nn::NormKind::layer,
                                          .rope = RopePart::whole,
                                          .logit_scale = KeyUse::required,
                                          .ffn_scales = FfnScales::all,

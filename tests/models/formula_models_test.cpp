@@ -159,6 +159,12 @@ TEST(FormulaModels, Cohere2Moe) {
   });
 }
 
+TEST(FormulaModels, Cohere2MoeRefusesAnEpsOutOfRange) {
+  TinyModel m = tiny_model("cohere2moe", 1, {});
+  m.key("attention.layer_norm_rms_epsilon", 2.0f);
+  EXPECT_ERROR(load_engine(m.write("eps.gguf")), "key 'cohere2moe.attention.layer_norm_rms_epsilon': 2, want 0 to 1");
+}
+
 TEST(FormulaModels, Mellum) {
   const Heads full{.norms = HeadNorms::before};
   Heads windowed = full;

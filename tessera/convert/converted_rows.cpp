@@ -17,7 +17,14 @@ namespace {
 // Number of values that are converted at a time, so that buffers stay in a processor's cache.
 constexpr int64_t kPieceValues = int64_t{1} << 13;
 
+// As the code of BitNet computes them. Halves go to the even number, 0.
+void make_ternary(float scale, std::span<float> values) {
+  const float inverse = 1.0f / scale;
+  for (float& value : values) value = std::clamp(std::nearbyint(value * inverse), -1.0f, 1.0f) / inverse;
+}
+
 void change_values(ValueChange change, float factor, std::span<float> values) {
+  if (change == ValueChange::ternary) return make_ternary(factor, values);
   constexpr float kFifthTo1_5 = 0.0894427191f;  // (1/5)^1.5
   const float more = change == ValueChange::add_one            ? 1.0f
                      : change == ValueChange::add_fifth        ? 0.2f

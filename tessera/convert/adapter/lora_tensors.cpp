@@ -152,18 +152,13 @@ LoraWeight weight_of(const Checkpoint& adapter, const LoraModule& module, bool i
   return result;
 }
 
-// The name of a module's weight as rules know it. Adapters of models without a head leave out "model.".
-Result<std::string> name_for_rules(const LoraModule& module, const ClassRules& rules) {
+// The name of a module's weight in a model of text alone.
+Result<std::string> name_of_weight(const LoraModule& module) {
   const CheckpointTensor named{.tensor = {.name = module.name + std::string(kWeightEnd)}};
   const std::vector<CheckpointTensor> kept = kept_tensors({&named, 1});
   if (kept.empty())
     return fail(ErrorCode::unsupported, "module {}: is no part of a model of text", quote_name(module.name));
-  const std::string& name = kept[0].tensor.name;
-  const auto is_known = [&](const std::string& known) {
-    return !find_rules(known, rules.rules, rules.facts.prefix).empty();
-  };
-  const std::string longer = "model." + name;
-  return !is_known(name) && is_known(longer) ? longer : name;
+  return kept[0].tensor.name;
 }
 
 Result<std::vector<LoraWeight>> weights_of(const Checkpoint& adapter, std::span<const LoraModule> modules,
@@ -171,7 +166,7 @@ Result<std::vector<LoraWeight>> weights_of(const Checkpoint& adapter, std::span<
   std::vector<LoraWeight> weights;
   const double alpha = alpha_of(settings, modules[0].name, modules[0].rank());
   for (const LoraModule& module : modules) {
-    TESSERA_ASSIGN(std::string name, name_for_rules(module, rules));
+    TESSERA_ASSIGN(std::string name, name_of_weight(module));
     const auto fitting = find_rules(name, rules.rules, rules.facts.prefix);
     const bool is_transposed = module.is_table || (!fitting.empty() && fitting[0].change == Change::transpose);
     const auto factor = static_cast<float>(alpha_of(settings, module.name, module.rank()) / alpha);
@@ -201,8 +196,8 @@ Result<> add_pair(const ConvertedTensor& changed, std::span<const LoraWeight> we
   const bool is_stack = changed.shape.size() == 3 && changed.shape[0] == n_weights;
   const bool is_matrix = changed.shape.size() == 2 && n_weights == 1;
   const bool is_scaled = std::ranges::any_of(changed.parts, [](const auto& part) { return part.factor != 1.0f; });
-  if ((!is_matrix && !is_stack) || is_table != first.is_table || changed.values == ValueChange::minus_exp || is_scaled)
-    return refusal();
+  const bool has_curve = changed.values == ValueChange::minus_exp || changed.values == ValueChange::ternary;
+  if ((!is_matrix && !is_stack) || is_table != first.is_table || has_curve || is_scaled) return refusal();
   const int64_t n_columns = changed.shape.back();
   ConvertedTensor rows{.name = changed.name}, columns{.name = changed.name};
   std::optional<FactorWalk> along_columns;

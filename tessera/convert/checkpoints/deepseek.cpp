@@ -2,6 +2,7 @@
 // form; and Kimi Linear, which has it in some layers.
 #include "tessera/convert/checkpoints/mamba_pieces.h"
 #include "tessera/convert/checkpoints/model_class.h"
+#include "tessera/convert/checkpoints/pieces.h"
 #include "tessera/convert/source/views.h"
 
 namespace tessera::convert {
@@ -26,16 +27,14 @@ Result<TensorPieces> keys_of_kv_b(const StoredTensor& tensor, const RuleFacts& f
   TESSERA_ASSIGN(const StoredTensor keys, part_of(heads, 1, 0, n_key));
   constexpr size_t kOrder[] = {0, 2, 1};
   TESSERA_ASSIGN(StoredTensor view, with_order(keys, kOrder));
-  std::vector<int64_t> shape = view.shape;
-  return TensorPieces{{std::move(view)}, std::move(shape)};
+  return one_view(std::move(view));
 }
 
 Result<TensorPieces> values_of_kv_b(const StoredTensor& tensor, const RuleFacts& facts) {
   int64_t n_key = 0, n_value = 0;
   TESSERA_ASSIGN(const StoredTensor heads, heads_of_kv_b(tensor, facts, n_key, n_value));
   TESSERA_ASSIGN(StoredTensor view, part_of(heads, 1, n_key, n_value));
-  std::vector<int64_t> shape = view.shape;
-  return TensorPieces{{std::move(view)}, std::move(shape)};
+  return one_view(std::move(view));
 }
 
 constexpr TensorRule kDeepseekRules[] = {
@@ -46,13 +45,7 @@ constexpr TensorRule kDeepseekRules[] = {
     {"model.layers.{i}.self_attn.kv_a_layernorm.weight", "blk.{i}.attn_kv_a_norm.weight"},
     {"model.layers.{i}.self_attn.kv_b_proj.weight", "blk.{i}.attn_k_b.weight", Change::same, keys_of_kv_b},
     {"model.layers.{i}.self_attn.kv_b_proj.weight", "blk.{i}.attn_v_b.weight", Change::same, values_of_kv_b},
-    // Of layers that predict further tokens, which are left out.
-    {"model.layers.{i}.eh_proj.weight", "", Change::drop},
-    {"model.layers.{i}.embed_tokens.weight", "", Change::drop},
-    {"model.layers.{i}.enorm.weight", "", Change::drop},
-    {"model.layers.{i}.hnorm.weight", "", Change::drop},
-    {"model.layers.{i}.shared_head.head.weight", "", Change::drop},
-    {"model.layers.{i}.shared_head.norm.weight", "", Change::drop},
+#include "tessera/convert/checkpoints/later_layers.def"
 };
 
 constexpr KeyRow kDeepseekKeys[] = {
@@ -114,9 +107,7 @@ constexpr KeyRow kDeepseek1Keys[] = {
 Result<TensorPieces> with_middle(const StoredTensor& tensor, const RuleFacts& /*facts*/) {
   if (tensor.shape.size() < 2)
     return fail(ErrorCode::mismatch, "{}: {} dimensions, want a convolution", tensor.name, tensor.shape.size());
-  std::vector<int64_t> shape = {tensor.shape.front(), 1, tensor.shape.back()};
-  TESSERA_ASSIGN(StoredTensor view, reshaped(tensor, shape));
-  return TensorPieces{{std::move(view)}, std::move(shape)};
+  return in_shape(tensor, {tensor.shape.front(), 1, tensor.shape.back()});
 }
 
 constexpr TensorRule kKimiLinearRules[] = {

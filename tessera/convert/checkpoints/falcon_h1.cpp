@@ -5,7 +5,7 @@
 
 #include "tessera/convert/checkpoints/mamba_pieces.h"
 #include "tessera/convert/checkpoints/model_class.h"
-#include "tessera/convert/checkpoints/qkv_pieces.h"
+#include "tessera/convert/checkpoints/pieces.h"
 #include "tessera/convert/source/views.h"
 
 namespace tessera::convert {
@@ -22,44 +22,38 @@ Result<double> multiplier(const HubConfig& config, std::string_view name, size_t
   return value->get<double>();
 }
 
-TensorPieces scaled(StoredTensor tensor, double factor) {
-  TensorPieces pieces = one_view(std::move(tensor));
-  pieces.factors = {static_cast<float>(factor)};
-  return pieces;
-}
-
 Result<TensorPieces> scaled_embeddings(const StoredTensor& tensor, const RuleFacts& facts) {
   TESSERA_ASSIGN(const double factor, multiplier(*facts.config, "embedding_multiplier"));
-  return scaled(tensor, factor);
+  return one_view(tensor, factor);
 }
 Result<TensorPieces> scaled_head(const StoredTensor& tensor, const RuleFacts& facts) {
   TESSERA_ASSIGN(const double factor, multiplier(*facts.config, "lm_head_multiplier"));
-  return scaled(tensor, factor);
+  return one_view(tensor, factor);
 }
 Result<TensorPieces> scaled_q_or_v(const StoredTensor& tensor, const RuleFacts& facts) {
   TESSERA_ASSIGN(const double factor, multiplier(*facts.config, "attention_in_multiplier"));
-  return scaled(tensor, factor);
+  return one_view(tensor, factor);
 }
 Result<TensorPieces> scaled_k(const StoredTensor& tensor, const RuleFacts& facts) {
   TESSERA_ASSIGN(const double input, multiplier(*facts.config, "attention_in_multiplier"));
   TESSERA_ASSIGN(const double key, multiplier(*facts.config, "key_multiplier"));
-  return scaled(tensor, input * key);
+  return one_view(tensor, input * key);
 }
 Result<TensorPieces> scaled_attention(const StoredTensor& tensor, const RuleFacts& facts) {
   TESSERA_ASSIGN(const double factor, multiplier(*facts.config, "attention_out_multiplier"));
-  return scaled(tensor, factor);
+  return one_view(tensor, factor);
 }
 Result<TensorPieces> scaled_gate(const StoredTensor& tensor, const RuleFacts& facts) {
   TESSERA_ASSIGN(const double factor, multiplier(*facts.config, "mlp_multipliers", 0));
-  return scaled(tensor, factor);
+  return one_view(tensor, factor);
 }
 Result<TensorPieces> scaled_down(const StoredTensor& tensor, const RuleFacts& facts) {
   TESSERA_ASSIGN(const double factor, multiplier(*facts.config, "mlp_multipliers", 1));
-  return scaled(tensor, factor);
+  return one_view(tensor, factor);
 }
 Result<TensorPieces> scaled_mixer(const StoredTensor& tensor, const RuleFacts& facts) {
   TESSERA_ASSIGN(const double factor, multiplier(*facts.config, "ssm_out_multiplier"));
-  return scaled(tensor, factor);
+  return one_view(tensor, factor);
 }
 
 // Rows of the gate, x, B, C and the steps, each with a factor.

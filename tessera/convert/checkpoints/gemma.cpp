@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tessera/convert/checkpoints/model_class.h"
+#include "tessera/convert/checkpoints/pieces.h"
 #include "tessera/convert/source/views.h"
 
 namespace tessera::convert {
@@ -30,8 +31,7 @@ Result<TensorPieces> rows_of_vocabulary(const StoredTensor& tensor, const RuleFa
   TESSERA_ASSIGN(const auto stated, facts.config->integer({"vocab_size"}, 1, INT32_MAX));
   const int64_t n_rows = tensor.shape.empty() ? 0 : tensor.shape[0];
   TESSERA_ASSIGN(StoredTensor view, part_of(tensor, 0, 0, std::min(n_rows, stated.value_or(kAbsentTokens))));
-  std::vector<int64_t> shape = view.shape;
-  return TensorPieces{{std::move(view)}, std::move(shape)};
+  return one_view(std::move(view));
 }
 
 constexpr TensorRule kGemma3Rules[] = {

@@ -66,12 +66,7 @@ constexpr TensorRule kGlm4MoeRules[] = {
     {"model.layers.{i}.post_attention_layernorm.weight", "blk.{i}.post_attention_norm.weight"},
     {"model.layers.{i}.self_attn.q_norm.weight", "blk.{i}.attn_q_norm.weight"},
     {"model.layers.{i}.self_attn.k_norm.weight", "blk.{i}.attn_k_norm.weight"},
-    {"model.layers.{i}.eh_proj.weight", "blk.{i}.nextn.eh_proj.weight"},
-    {"model.layers.{i}.embed_tokens.weight", "blk.{i}.nextn.embed_tokens.weight"},
-    {"model.layers.{i}.enorm.weight", "blk.{i}.nextn.enorm.weight"},
-    {"model.layers.{i}.hnorm.weight", "blk.{i}.nextn.hnorm.weight"},
-    {"model.layers.{i}.shared_head.head.weight", "blk.{i}.nextn.shared_head_head.weight"},
-    {"model.layers.{i}.shared_head.norm.weight", "blk.{i}.nextn.shared_head_norm.weight"},
+#include "tessera/convert/checkpoints/later_layers.def"
 };
 
 constexpr KeyRow kGlm4MoeKeys[] = {

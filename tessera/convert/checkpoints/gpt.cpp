@@ -1,5 +1,7 @@
 // GPT-2 and its relatives: GPT-NeoX, Falcon, BLOOM, MPT and StarCoder2.
+#include "tessera/convert/checkpoints/gpt_rules.h"
 #include "tessera/convert/checkpoints/model_class.h"
+#include "tessera/convert/checkpoints/qkv_pieces.h"
 #include "tessera/convert/source/views.h"
 
 namespace tessera::convert {
@@ -7,20 +9,10 @@ namespace tessera::convert {
 namespace {
 
 constexpr TensorRule kGpt2Rules[] = {
-    {"lm_head.weight", "output.weight"},
-    {"wte.weight", "token_embd.weight"},
-    {"wpe.weight", "position_embd.weight"},
-    {"ln_f.{}", "output_norm.{}"},
-    {"h.{i}.ln_1.{}", "blk.{i}.attn_norm.{}"},
-    {"h.{i}.ln_2.{}", "blk.{i}.ffn_norm.{}"},
     {"h.{i}.attn.c_attn.weight", "blk.{i}.attn_qkv.weight", Change::transpose},
-    {"h.{i}.attn.c_attn.bias", "blk.{i}.attn_qkv.bias"},
     {"h.{i}.attn.c_proj.weight", "blk.{i}.attn_output.weight", Change::transpose},
-    {"h.{i}.attn.c_proj.bias", "blk.{i}.attn_output.bias"},
     {"h.{i}.mlp.c_fc.weight", "blk.{i}.ffn_up.weight", Change::transpose},
-    {"h.{i}.mlp.c_fc.bias", "blk.{i}.ffn_up.bias"},
     {"h.{i}.mlp.c_proj.weight", "blk.{i}.ffn_down.weight", Change::transpose},
-    {"h.{i}.mlp.c_proj.bias", "blk.{i}.ffn_down.bias"},
 };
 
 constexpr KeyRow kGpt2Keys[] = {
@@ -29,29 +21,13 @@ constexpr KeyRow kGpt2Keys[] = {
     {"attention.layer_norm_epsilon", "*", KeyType::f32, otherwise(1e-5)},
 };
 
-// Rows of q, k and v alternate by head: all q, all k, all v.
-Result<TensorPieces> heads_of_three(const StoredTensor& tensor, const RuleFacts& facts) {
-  const int64_t n_rows = tensor.shape.empty() ? 0 : tensor.shape[0], n_heads = facts.heads.q;
-  if (n_heads <= 0 || n_rows % (3 * n_heads) != 0)
-    return fail(ErrorCode::mismatch, "{}: {} rows, want q, k and v of {} heads", tensor.name, n_rows, n_heads);
-  std::vector<int64_t> shape = {n_heads, 3, n_rows / 3 / n_heads};
-  std::vector<size_t> order = {1, 0, 2};
-  for (size_t i = 1; i < tensor.shape.size(); ++i) {
-    shape.push_back(tensor.shape[i]);
-    order.push_back(i + 2);
-  }
-  TESSERA_ASSIGN(const StoredTensor apart, reshaped(tensor, std::move(shape)));
-  TESSERA_ASSIGN(StoredTensor view, with_order(apart, order));
-  return TensorPieces{{std::move(view)}, tensor.shape};
-}
-
 constexpr TensorRule kGptNeoXRules[] = {
     {"embed_out.weight", "output.weight"},
     {"gpt_neox.embed_in.weight", "token_embd.weight"},
     {"gpt_neox.final_layer_norm.{}", "output_norm.{}"},
     {"gpt_neox.layers.{i}.input_layernorm.{}", "blk.{i}.attn_norm.{}"},
     {"gpt_neox.layers.{i}.post_attention_layernorm.{}", "blk.{i}.ffn_norm.{}"},
-    {"gpt_neox.layers.{i}.attention.query_key_value.{}", "blk.{i}.attn_qkv.{}", Change::same, heads_of_three},
+    {"gpt_neox.layers.{i}.attention.query_key_value.{}", "blk.{i}.attn_qkv.{}", Change::same, qkv_of_each_head},
     {"gpt_neox.layers.{i}.attention.dense.{}", "blk.{i}.attn_output.{}"},
     {"gpt_neox.layers.{i}.mlp.dense_h_to_4h.{}", "blk.{i}.ffn_up.{}"},
     {"gpt_neox.layers.{i}.mlp.dense_4h_to_h.{}", "blk.{i}.ffn_down.{}"},
@@ -112,7 +88,7 @@ constexpr TensorRule kBloomRules[] = {
     {"ln_f.{}", "output_norm.{}"},
     {"h.{i}.input_layernorm.{}", "blk.{i}.attn_norm.{}"},
     {"h.{i}.post_attention_layernorm.{}", "blk.{i}.ffn_norm.{}"},
-    {"h.{i}.self_attention.query_key_value.{}", "blk.{i}.attn_qkv.{}", Change::same, heads_of_three},
+    {"h.{i}.self_attention.query_key_value.{}", "blk.{i}.attn_qkv.{}", Change::same, qkv_of_each_head},
     {"h.{i}.self_attention.dense.{}", "blk.{i}.attn_output.{}"},
     {"h.{i}.mlp.dense_h_to_4h.{}", "blk.{i}.ffn_up.{}"},
     {"h.{i}.mlp.dense_4h_to_h.{}", "blk.{i}.ffn_down.{}"},
@@ -172,6 +148,7 @@ constexpr ModelClass kGptClasses[] = {
      .architecture = "gpt2",
      .rules = kGpt2Rules,
      .keys = kGpt2Keys,
+     .shared_rules = kGptRules,
      .is_decoder = false,
      .prefix = "transformer."},
     {.names = "GPTNeoXForCausalLM",

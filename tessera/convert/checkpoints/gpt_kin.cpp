@@ -3,27 +3,14 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tessera/convert/checkpoints/gpt_rules.h"
 #include "tessera/convert/checkpoints/model_class.h"
-#include "tessera/convert/checkpoints/qkv_pieces.h"
-#include "tessera/convert/source/views.h"
+#include "tessera/convert/checkpoints/pieces.h"
 #include "tessera/gguf/keys.h"
 
 namespace tessera::convert {
 
 namespace {
-
-constexpr TensorRule kGptRules[] = {
-    {"lm_head.weight", "output.weight"},
-    {"wte.weight", "token_embd.weight"},
-    {"wpe.weight", "position_embd.weight"},
-    {"ln_f.{}", "output_norm.{}"},
-    {"h.{i}.ln_1.{}", "blk.{i}.attn_norm.{}"},
-    {"h.{i}.ln_2.{}", "blk.{i}.ffn_norm.{}"},
-    {"h.{i}.attn.c_attn.{}", "blk.{i}.attn_qkv.{}"},
-    {"h.{i}.attn.c_proj.{}", "blk.{i}.attn_output.{}"},
-    {"h.{i}.mlp.c_fc.{}", "blk.{i}.ffn_up.{}"},
-    {"h.{i}.mlp.c_proj.{}", "blk.{i}.ffn_down.{}"},
-};
 
 constexpr KeyRow kStarcoderKeys[] = {
     {"feed_forward_length", "n_inner =embedding", KeyType::u32, kRequired},
@@ -75,14 +62,9 @@ constexpr KeyRow kRefactKeys[] = {
     {"attention.layer_norm_rms_epsilon", "layer_norm_epsilon", KeyType::f32, otherwise(1e-5)},
 };
 
-int64_t rows_of(const ModelDraft& draft, std::string_view name) {
-  const auto found = std::ranges::find(draft.tensors, name, &ConvertedTensor::name);
-  return found == draft.tensors.end() || found->shape.empty() ? 0 : found->shape[0];
-}
-
-// Configs state neither the width of the FFN nor the code's way to it.
+// Configs do not state the width of the FFN: the number of rows of its gate.
 Result<> set_ffn_of_weights(ModelDraft& draft) {
-  const int64_t n = rows_of(draft, "blk.0.ffn_gate.weight");
+  const int64_t n = draft.rows_of("blk.0.ffn_gate.weight");
   if (n > 0 && n <= INT32_MAX) draft.builder.set(draft.key("feed_forward_length"), static_cast<uint32_t>(n));
   return {};
 }
@@ -102,23 +84,20 @@ constexpr KeyRow kQwen1Keys[] = {
     {"rope.dimension_count", "=head_size"},
 };
 
-Result<TensorPieces> times(const StoredTensor& tensor, const RuleFacts& facts, HubConfig::Names names) {
-  TESSERA_ASSIGN(const auto factor, facts.config->number(names));
-  TensorPieces pieces = one_view(tensor);
-  pieces.factors = {static_cast<float>(factor.value_or(1.0))};
-  return pieces;
+Result<double> factor_of(const HubConfig& config, const HubConfig::Names& names) {
+  TESSERA_ASSIGN(const auto factor, config.number(names));
+  return factor.value_or(1.0);
 }
 
 Result<TensorPieces> scaled_embedding(const StoredTensor& tensor, const RuleFacts& facts) {
-  return times(tensor, facts, {"mup_embeddings_scale", "embeddings_scale"});
+  TESSERA_ASSIGN(const double factor, factor_of(*facts.config, {"mup_embeddings_scale", "embeddings_scale"}));
+  return one_view(tensor, factor);
 }
 
 Result<TensorPieces> scaled_output(const StoredTensor& tensor, const RuleFacts& facts) {
   TESSERA_ASSIGN(const auto alpha, facts.config->number({"mup_output_alpha"}));
-  TESSERA_ASSIGN(TensorPieces pieces,
-                 times(tensor, facts, alpha ? HubConfig::Names{"mup_width_scale"} : HubConfig::Names{"width_scale"}));
-  pieces.factors[0] = static_cast<float>(double{pieces.factors[0]} * alpha.value_or(1.0));
-  return pieces;
+  TESSERA_ASSIGN(const double width, factor_of(*facts.config, {alpha ? "mup_width_scale" : "width_scale"}));
+  return one_view(tensor, width * alpha.value_or(1.0));
 }
 
 constexpr TensorRule kJaisRules[] = {
@@ -152,14 +131,7 @@ Result<> check_jais(ModelDraft& draft) {
 // Experts are rows of one matrix.
 Result<TensorPieces> matrix_of_experts(const StoredTensor& tensor, const RuleFacts& facts, bool is_transposed) {
   TESSERA_ASSIGN(const int64_t n, facts.config->require_integer({"ffn_config.moe_num_experts"}, 1, INT32_MAX));
-  if (tensor.shape.size() != 2 || tensor.shape[0] % n != 0)
-    return fail(ErrorCode::mismatch, "{}: want a matrix with the rows of {} experts", tensor.name, n);
-  TESSERA_ASSIGN(StoredTensor view, reshaped(tensor, {n, tensor.shape[0] / n, tensor.shape[1]}));
-  if (is_transposed) {
-    constexpr size_t kOrder[] = {0, 2, 1};
-    TESSERA_ASSIGN(view, with_order(view, kOrder));
-  }
-  return one_view(std::move(view));
+  return stack_of_rows(tensor, n, is_transposed);
 }
 
 Result<TensorPieces> dbrx_experts(const StoredTensor& tensor, const RuleFacts& facts) {
@@ -225,7 +197,7 @@ Result<> finish_openelm(ModelDraft& draft) {
   TESSERA_ASSIGN(const int64_t n_layers, draft.config.require_integer({"num_transformer_layers"}, 1, kMaxLayers));
   std::vector<int32_t> widths;
   for (int64_t i = 0; i < n_layers; ++i) {
-    const int64_t n = rows_of(draft, "blk." + std::to_string(i) + ".ffn_gate.weight");
+    const int64_t n = draft.rows_of("blk." + std::to_string(i) + ".ffn_gate.weight");
     widths.push_back(static_cast<int32_t>(std::min<int64_t>(n, INT32_MAX)));
   }
   draft.builder.set_array(draft.key("feed_forward_length"), widths);

@@ -1,6 +1,6 @@
 // Llama 4, of which only the text part is converted. Matrices of experts are transposed, and gate and up are one.
 #include "tessera/convert/checkpoints/model_class.h"
-#include "tessera/convert/checkpoints/qkv_pieces.h"
+#include "tessera/convert/checkpoints/pieces.h"
 #include "tessera/convert/source/views.h"
 
 namespace tessera::convert {

@@ -1,19 +1,8 @@
 #include "tessera/convert/checkpoints/mamba_pieces.h"
 
-#include <utility>
-
-#include "tessera/convert/source/views.h"
+#include "tessera/convert/checkpoints/pieces.h"
 
 namespace tessera::convert {
-
-namespace {
-
-Result<TensorPieces> in_shape(const StoredTensor& tensor, std::vector<int64_t> shape) {
-  TESSERA_ASSIGN(StoredTensor view, reshaped(tensor, shape));
-  return TensorPieces{{std::move(view)}, std::move(shape)};
-}
-
-}  // namespace
 
 Result<TensorPieces> as_column(const StoredTensor& tensor, const RuleFacts& /*facts*/) {
   return in_shape(tensor, {tensor.n_elements(), 1});

@@ -110,6 +110,11 @@ bool ModelDraft::has_tensor(std::string_view name) const {
   return std::ranges::find(tensors, name, &ConvertedTensor::name) != tensors.end();
 }
 
+int64_t ModelDraft::rows_of(std::string_view name) const {
+  const auto found = std::ranges::find(tensors, name, &ConvertedTensor::name);
+  return found == tensors.end() || found->shape.empty() ? 0 : found->shape[0];
+}
+
 std::span<const TensorRule> decoder_rules() { return kDecoderRules; }
 
 std::vector<CheckpointTensor> kept_tensors(std::span<const CheckpointTensor> sources) {

@@ -30,6 +30,8 @@ struct ModelDraft {
 
   std::string key(std::string_view suffix) const;
   bool has_tensor(std::string_view name) const;
+  /// The first extent of a tensor; 0 if there is none of this name.
+  int64_t rows_of(std::string_view name) const;
 };
 
 /// Whether the keys and tensors of rope scaling are made of the config.

@@ -6,9 +6,6 @@
 
 namespace tessera::convert {
 
-/// A view of a tensor, such as some of its rows, as a whole tensor of the result.
-TensorPieces one_view(StoredTensor view);
-
 // The rows of q, k or v in a tensor of all q, then all k, then all v. Those "in pairs" are in the order of GGUF
 // (rope_pairs_together). Errors: mismatch (rows that are not those of the model's heads).
 Result<TensorPieces> q_of_qkv(const StoredTensor& tensor, const RuleFacts& facts);
@@ -21,5 +18,8 @@ Result<TensorPieces> k_of_qkv_in_pairs(const StoredTensor& tensor, const RuleFac
 Result<TensorPieces> q_of_groups_in_pairs(const StoredTensor& tensor, const RuleFacts& facts);
 Result<TensorPieces> k_of_groups_in_pairs(const StoredTensor& tensor, const RuleFacts& facts);
 Result<TensorPieces> v_of_groups(const StoredTensor& tensor, const RuleFacts& facts);
+
+// All rows of a tensor of q, k and v of the first head, then those of the next one: all q, all k, all v.
+Result<TensorPieces> qkv_of_each_head(const StoredTensor& tensor, const RuleFacts& facts);
 
 }  // namespace tessera::convert

@@ -1,24 +1,18 @@
 // RWKV 7, in the form of the flash-linear-attention library, or under the names of its authors' own code.
-#include <utility>
-
 #include "tessera/convert/checkpoints/model_class.h"
-#include "tessera/convert/source/views.h"
+#include "tessera/convert/checkpoints/pieces.h"
 
 namespace tessera::convert {
 
 namespace {
 
 Result<TensorPieces> flattened(const StoredTensor& tensor, const RuleFacts& /*facts*/) {
-  std::vector<int64_t> shape = {tensor.n_elements()};
-  TESSERA_ASSIGN(StoredTensor view, reshaped(tensor, shape));
-  return TensorPieces{{std::move(view)}, std::move(shape)};
+  return in_shape(tensor, {tensor.n_elements()});
 }
 
 // One of the six factors that are one tensor: [1, 1, n].
 Result<TensorPieces> as_factor(const StoredTensor& tensor, const RuleFacts& /*facts*/) {
-  std::vector<int64_t> shape = {1, 1, tensor.n_elements()};
-  TESSERA_ASSIGN(StoredTensor view, reshaped(tensor, shape));
-  return TensorPieces{{std::move(view)}, std::move(shape)};
+  return in_shape(tensor, {1, 1, tensor.n_elements()});
 }
 
 constexpr std::string_view kLerp = "blk.{i}.time_mix_lerp_fused.weight";

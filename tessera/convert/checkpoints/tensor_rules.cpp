@@ -73,6 +73,8 @@ ValueChange values_of(Change change) {
       return ValueChange::add_fifth_to_1_5;
     case Change::minus_exp:
       return ValueChange::minus_exp;
+    case Change::ternary:
+      return ValueChange::ternary;
     default:
       return ValueChange::none;
   }
@@ -124,9 +126,15 @@ bool fits_end(std::span<const TensorRule> fitting, std::string_view end) {
   return !fitting.empty() && fitting[0].hub.ends_with(end);
 }
 
-std::string_view without_prefix(std::string_view name, std::string_view prefix) {
+bool fits_any(std::string_view name, std::span<const TensorRule> rules) {
+  return std::ranges::any_of(rules, [&](const TensorRule& rule) { return match_name(rule.hub, name).has_value(); });
+}
+
+// A name as rules have it. Models without a head, such as those that make embeddings, may leave out "model.".
+std::string name_in_rules(std::string_view name, std::span<const TensorRule> rules, std::string_view prefix) {
   if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
-  return name;
+  std::string longer = "model." + std::string(name);
+  return !fits_any(name, rules) && fits_any(longer, rules) ? longer : std::string(name);
 }
 
 // Collects the tensors of the result, by their names.
@@ -212,9 +220,9 @@ std::vector<float> stored_floats(const Checkpoint& checkpoint, const ConvertedTe
 
 std::span<const TensorRule> find_rules(std::string_view name, std::span<const TensorRule> rules,
                                        std::string_view prefix) {
-  name = without_prefix(name, prefix);
+  const std::string known = name_in_rules(name, rules, prefix);
   const auto first =
-      std::ranges::find_if(rules, [&](const TensorRule& rule) { return match_name(rule.hub, name).has_value(); });
+      std::ranges::find_if(rules, [&](const TensorRule& rule) { return match_name(rule.hub, known).has_value(); });
   const auto end = std::find_if(first, rules.end(), [&](const TensorRule& rule) { return rule.hub != first->hub; });
   return {first, end};
 }
@@ -237,7 +245,8 @@ Result<std::vector<ConvertedTensor>> apply_rules(std::span<const CheckpointTenso
     const std::span<const TensorRule> fitting = find_rules(full_name, rules, facts.prefix);
     if (fitting.empty())
       return fail(ErrorCode::unsupported, "no rule for tensor {}", text::quote_text(source.tensor.name));
-    const auto places = match_name(fitting[0].hub, without_prefix(full_name, facts.prefix));
+    const std::string known = name_in_rules(full_name, rules, facts.prefix);  // places refer to it
+    const auto places = match_name(fitting[0].hub, known);
     for (const TensorRule& rule : fitting) {
       if (rule.change == Change::spare)
         spares.push_back({&source, &rule, *places});

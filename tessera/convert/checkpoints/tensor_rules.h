@@ -23,6 +23,7 @@ enum class Change : uint8_t {
   add_fifth,         // values + 1/5
   add_fifth_to_1_5,  // values + (1/5)^1.5
   minus_exp,         // -exp(values): decays that are stored as logarithms
+  ternary,           // each value -s, 0 or s, whichever is nearest, where s is the mean of the absolute values
   rope_q,            // rows of q in the order of GGUF (rope_pairs_together), for all heads
   rope_k,            // the same for k and the KV heads
   transpose,         // rows and columns of a matrix, or of each matrix, exchanged
@@ -65,14 +66,14 @@ struct TensorRule {
 };
 
 /// A change of the values when they are read.
-enum class ValueChange : uint8_t { none, add_one, add_fifth, add_fifth_to_1_5, minus_exp };
+enum class ValueChange : uint8_t { none, add_one, add_fifth, add_fifth_to_1_5, minus_exp, ternary };
 
 /// A tensor of the result: views of tensors in files, one after another along the first dimension.
 struct ConvertedTensor {
   struct Part {
     size_t file = 0;
     StoredTensor view;
-    float factor = 1.0f;  // of the values, after another change of them
+    float factor = 1.0f;  // of the values, after another change of them; s of ternary ones
   };
 
   std::string name{};
@@ -88,7 +89,8 @@ ConvertedTensor computed_tensor(std::string name, std::vector<float> values);
 /// The values of a tensor's parts as they are stored, for tensors that are small.
 std::vector<float> stored_floats(const Checkpoint& checkpoint, const ConvertedTensor& tensor);
 
-/// The first rule that fits a name of the checkpoint, and those after it of the same pattern; empty if none fits.
+/// The first rule that fits a name of the checkpoint, and those after it of the same pattern; empty if none fits. A
+/// name may lack the prefix, and "model." where no rule fits without it.
 std::span<const TensorRule> find_rules(std::string_view name, std::span<const TensorRule> rules,
                                        std::string_view prefix);
 

@@ -149,6 +149,7 @@ struct RoundTrip {
   std::vector<HubRow> rows{};                        // before those of most decoders
   bool has_other_values = false;                     // values of the result are rounded otherwise
   std::vector<std::string> extra{};  // tensors of the hub, of one value each, that the result does not have
+  bool is_encoder = false;           // gives embeddings instead of logits
 };
 
 /// The model of a specification without the scales of weights, and without the tensors of these names in any layer.
@@ -199,6 +200,30 @@ inline void add_shared_expert(FloatModel& m, int il, const FloatModel& of) {
     entry.name = of_layer(il, "ffn_" + part + "_shexp.weight");
     m.tensors.push_back(std::move(entry));
   }
+}
+
+/// A model without tensors, with the sizes that hub_folder_of() states.
+inline FloatModel empty_model(const std::string& architecture) {
+  FloatModel model = twin_of("qwen3-dense", architecture);
+  model.tensors.clear();
+  return model;
+}
+
+/// Values of a tensor [shape], in [-limit, limit).
+inline void add_weight(FloatModel& m, const std::string& name, const Shape& shape, double limit = 0.2) {
+  m.tensors.push_back({name, shape, spec_weights(name, static_cast<size_t>(shape.n_elements()), 0, limit, 7)});
+}
+
+/// A norm of values near 1, and a bias.
+inline void add_norm(FloatModel& m, const std::string& name, int64_t n, bool has_bias = false) {
+  m.tensors.push_back({name + ".weight", {n}, spec_weights(name, static_cast<size_t>(n), 1, 0.3, 7)});
+  if (has_bias) add_weight(m, name + ".bias", {n});
+}
+
+/// A matrix [n_in, n_out], and a bias.
+inline void add_linear(FloatModel& m, const std::string& name, int64_t n_in, int64_t n_out, bool has_bias = false) {
+  add_weight(m, name + ".weight", {n_in, n_out});
+  if (has_bias) add_weight(m, name + ".bias", {n_out});
 }
 
 inline void add_vector(FloatModel& m, const std::string& name, int64_t n) {
@@ -310,21 +335,34 @@ inline void expect_tensors_of(const std::string& path, FloatModel& model, double
   EXPECT_EQ(files->tensors().size(), model.tensors.size());
 }
 
-inline std::vector<float> logits_of_file(const std::string& path) {
+/// Logits of some tokens, or the embeddings of all of them.
+inline std::vector<float> outputs_of_file(const std::string& path, bool is_encoder) {
   constexpr int64_t kTokens = 24;
   const auto engine = load_engine(path);
   EXPECT_OK(engine);
   if (!engine) return {};
-  const auto session =
-      Session::create(*engine, {.n_ctx = 64, .n_outputs = kTokens, .type_k = DType::f32, .type_v = DType::f32});
+  const auto session = Session::create(
+      *engine,
+      {.n_ctx = 64, .n_outputs = kTokens, .embeddings = is_encoder, .type_k = DType::f32, .type_v = DType::f32});
   EXPECT_OK(session);
   if (!session) return {};
   std::vector<int32_t> tokens;
   for (int32_t i = 0; i < kTokens; ++i) tokens.push_back((i * i * 7 + 3 * i + 1) % 256);
-  const auto logits = logits_of(**session, tokens);
-  EXPECT_OK(logits);
-  return logits ? *logits : std::vector<float>{};
+  if (!is_encoder) {
+    const auto logits = logits_of(**session, tokens);
+    EXPECT_OK(logits);
+    return logits ? *logits : std::vector<float>{};
+  }
+  std::vector<float> embeddings;
+  EXPECT_OK((*session)->decode(all_logits(tokens, 0, 0)));
+  for (int64_t i = 0; i < (*session)->n_outputs(); ++i) {
+    const std::span<const float> row = (*session)->embedding(i);
+    embeddings.insert(embeddings.end(), row.begin(), row.end());
+  }
+  return embeddings;
 }
+
+inline std::vector<float> logits_of_file(const std::string& path) { return outputs_of_file(path, false); }
 
 /// Converts a folder to floats of 32 bits; the path of the result.
 inline Result<std::string> convert_to_floats(const std::string& folder) {
@@ -350,7 +388,8 @@ inline void expect_round_trip(RoundTrip trip) {
   const HubFolder folder = hub_folder_of(trip);
   ASSERT_OK_AND_ASSIGN(const std::string output, convert_to_floats(folder.write("round_trip")));
   expect_tensors_of(output, trip.model, trip.has_other_values ? 1e-12 : 0);
-  expect_close(logits_of_file(output), logits_of_file(trip.model.write("model.gguf")), 1e-10, "logits");
+  expect_close(outputs_of_file(output, trip.is_encoder),
+               outputs_of_file(trip.model.write("model.gguf"), trip.is_encoder), 1e-10, "outputs");
 }
 
 }  // namespace tessera::testing

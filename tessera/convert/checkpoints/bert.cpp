@@ -1,9 +1,12 @@
-// Encoders: BERT, RoBERTa, nomic-embed and ModernBERT.
+// Encoders: BERT, RoBERTa, Jina, nomic-embed, ModernBERT, EuroBERT and NeoBERT.
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "tessera/convert/checkpoints/model_class.h"
 #include "tessera/convert/checkpoints/output_labels.h"
+#include "tessera/convert/checkpoints/pieces.h"
+#include "tessera/convert/checkpoints/pooling.h"
+#include "tessera/convert/checkpoints/qkv_pieces.h"
 #include "tessera/convert/source/views.h"
 #include "tessera/gguf/keys.h"
 
@@ -11,13 +14,17 @@ namespace tessera::convert {
 
 namespace {
 
-// RoBERTa numbers positions from pad_token_id + 1 on, so the rows before are unused.
+// RoBERTa numbers positions from pad_token_id + 1 on, so those before are unused.
+Result<int64_t> unused_positions(const HubConfig& config) {
+  TESSERA_ASSIGN(const auto padding, config.integer({"pad_token_id"}, 0, INT32_MAX - 1));
+  return padding.value_or(1) + 1;
+}
+
 Result<TensorPieces> rows_after_padding(const StoredTensor& tensor, const RuleFacts& facts) {
-  TESSERA_ASSIGN(const auto padding, facts.config->integer({"pad_token_id"}, 0, INT32_MAX - 1));
-  const int64_t n_cut = padding.value_or(1) + 1, n_rows = tensor.shape.empty() ? 0 : tensor.shape[0];
+  TESSERA_ASSIGN(const int64_t n_cut, unused_positions(*facts.config));
+  const int64_t n_rows = tensor.shape.empty() ? 0 : tensor.shape[0];
   TESSERA_ASSIGN(StoredTensor view, part_of(tensor, 0, n_cut, n_rows - n_cut));
-  std::vector<int64_t> shape = view.shape;
-  return TensorPieces{{std::move(view)}, std::move(shape)};
+  return one_view(std::move(view));
 }
 
 constexpr TensorRule kRobertaRules[] = {
@@ -61,6 +68,49 @@ constexpr TensorRule kBertRules[] = {
     {"lm_head.decoder.{}", "", Change::drop},
 };
 
+// Gate and up of the first models are one matrix, as GGUF has them. In models of code up comes first.
+constexpr TensorRule kJinaBert2Rules[] = {
+    {"encoder.layer.{i}.attention.self.layer_norm_q.{}", "blk.{i}.attn_q_norm.{}"},
+    {"encoder.layer.{i}.attention.self.layer_norm_k.{}", "blk.{i}.attn_k_norm.{}"},
+    {"encoder.layer.{i}.mlp.gated_layers.weight", "blk.{i}.ffn_up.weight"},
+    {"encoder.layer.{i}.mlp.wo.{}", "blk.{i}.ffn_down.{}"},
+    {"encoder.layer.{i}.mlp.layernorm.{}", "blk.{i}.layer_output_norm.{}"},
+    {"encoder.layer.{i}.mlp.up_gated_layer.weight", "blk.{i}.ffn_up.weight", Change::first_half},
+    {"encoder.layer.{i}.mlp.up_gated_layer.weight", "blk.{i}.ffn_gate.weight", Change::second_half},
+    {"encoder.layer.{i}.mlp.down_layer.{}", "blk.{i}.ffn_down.{}"},
+    {"encoder.layer.{i}.layer_norm_1.{}", "blk.{i}.attn_norm_2.{}"},
+    {"encoder.layer.{i}.layer_norm_2.{}", "blk.{i}.layer_output_norm.{}"},
+};
+
+// Matrices are "original" beside their adapters for tasks, which are not part of the result.
+constexpr TensorRule kJinaBert3Rules[] = {
+    {"embeddings.word_embeddings.parametrizations.weight.original", "token_embd.weight"},
+    {"embeddings.word_embeddings.parametrizations.weight.0.*", "", Change::drop},
+    {"embeddings.token_type_embeddings.parametrizations.weight.original", "token_types.weight"},
+    {"embeddings.token_type_embeddings.parametrizations.weight.0.*", "", Change::drop},
+    {"emb_ln.{}", "token_embd_norm.{}"},
+    {"encoder.layers.{i}.mixer.Wqkv.parametrizations.weight.original", "blk.{i}.attn_qkv.weight"},
+    {"encoder.layers.{i}.mixer.Wqkv.parametrizations.weight.0.*", "", Change::drop},
+    {"encoder.layers.{i}.mixer.Wqkv.bias", "blk.{i}.attn_qkv.bias"},
+    {"encoder.layers.{i}.mixer.out_proj.parametrizations.weight.original", "blk.{i}.attn_output.weight"},
+    {"encoder.layers.{i}.mixer.out_proj.parametrizations.weight.0.*", "", Change::drop},
+    {"encoder.layers.{i}.mixer.out_proj.bias", "blk.{i}.attn_output.bias"},
+    {"encoder.layers.{i}.mlp.fc1.parametrizations.weight.original", "blk.{i}.ffn_up.weight"},
+    {"encoder.layers.{i}.mlp.fc1.parametrizations.weight.0.*", "", Change::drop},
+    {"encoder.layers.{i}.mlp.fc1.bias", "blk.{i}.ffn_up.bias"},
+    {"encoder.layers.{i}.mlp.fc2.parametrizations.weight.original", "blk.{i}.ffn_down.weight"},
+    {"encoder.layers.{i}.mlp.fc2.parametrizations.weight.0.*", "", Change::drop},
+    {"encoder.layers.{i}.mlp.fc2.bias", "blk.{i}.ffn_down.bias"},
+    {"encoder.layers.{i}.norm1.{}", "blk.{i}.attn_output_norm.{}"},
+    {"encoder.layers.{i}.norm2.{}", "blk.{i}.layer_output_norm.{}"},
+    {"pooler.*", "", Change::drop},
+};
+
+Result<bool> has_task_adapters(const HubConfig& config) {
+  const Json* const names = config.find({"lora_adaptations"});
+  return names != nullptr && names->is_array() && !names->empty();
+}
+
 constexpr KeyRow kBertKeys[] = {
     {"attention.head_count_kv", ""},
     {"attention.layer_norm_epsilon", "*", KeyType::f32, otherwise(1e-12)},
@@ -78,6 +128,37 @@ constexpr TensorRule kNomicRules[] = {
     {"encoder.layers.{i}.mlp.fc2.{}", "blk.{i}.ffn_down.{}"},
     {"encoder.layers.{i}.norm1.{}", "blk.{i}.attn_output_norm.{}"},
     {"encoder.layers.{i}.norm2.{}", "blk.{i}.layer_output_norm.{}"},
+};
+
+// Experts are rows of one matrix. They share a bias, which GGUF has no place for.
+Result<TensorPieces> nomic_experts(const StoredTensor& tensor, const RuleFacts& facts, bool is_transposed) {
+  TESSERA_ASSIGN(const int64_t n, facts.config->require_integer({"num_local_experts", "num_experts"}, 1, INT32_MAX));
+  return stack_of_rows(tensor, n, is_transposed);
+}
+Result<TensorPieces> nomic_up_experts(const StoredTensor& tensor, const RuleFacts& facts) {
+  return nomic_experts(tensor, facts, false);
+}
+Result<TensorPieces> nomic_down_experts(const StoredTensor& tensor, const RuleFacts& facts) {
+  return nomic_experts(tensor, facts, true);
+}
+
+constexpr TensorRule kNomicMoeRules[] = {
+    {"encoder.layers.{i}.mlp.fc1.{}", "blk.{i}.ffn_up.{}"},
+    {"encoder.layers.{i}.mlp.router.layer.weight", "blk.{i}.ffn_gate_inp.weight"},
+    {"encoder.layers.{i}.mlp.experts.mlp.w1", "blk.{i}.ffn_up_exps.weight", Change::same, nomic_up_experts},
+    {"encoder.layers.{i}.mlp.experts.mlp.w2", "blk.{i}.ffn_down_exps.weight", Change::same, nomic_down_experts},
+    {"encoder.layers.{i}.mlp.experts.bias", "", Change::drop},
+};
+
+Result<bool> has_nomic_experts(const HubConfig& config) {
+  TESSERA_ASSIGN(const auto period, config.integer({"moe_every_n_layers"}, 0, INT32_MAX));
+  return period.value_or(0) > 0;
+}
+
+constexpr KeyRow kNomicMoeKeys[] = {
+    {"context_length", "n_positions", KeyType::u32, kRequired},
+    {"moe_every_n_layers", "moe_every_n_layers", KeyType::u32, kRequired},
+    {"expert_used_count", "moe_top_k", KeyType::u32, kRequired},
 };
 
 constexpr KeyRow kNomicKeys[] = {
@@ -118,38 +199,40 @@ constexpr KeyRow kModernBertKeys[] = {
     {"hidden_activation", "hidden_activation", KeyType::text},
 };
 
-/// Modes of 1_Pooling/config.json, and their numbers in GGUF.
-struct PoolingMode {
-  const char* name;
-  uint32_t number;
+constexpr TensorRule kLanguageHeadRules[] = {
+    {"lm_head.weight", "", Change::drop},
 };
-constexpr PoolingMode kPoolingModes[] = {
-    {"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
 
-// The way from the embeddings of tokens to that of a text, which modules.json may name.
-Result<> add_pooling(ModelDraft& draft) {
-  const Checkpoint& checkpoint = draft.checkpoint;
-  TESSERA_ASSIGN(const JsonTree modules, checkpoint.read_json_file("modules.json"));
-  if (!modules || !modules->is_array()) return {};
-  for (const Json& module : *modules) {
-    if (!module.is_object() || module.value("type", Json()) != "sentence_transformers.models.Pooling") continue;
-    const Json path = module.value("path", Json());
-    if (!path.is_string() || !is_plain_name(path.get_ref<const std::string&>()))
-      return fail(ErrorCode::format, "{}/modules.json: path of the pooling, want the name of a folder",
-                  checkpoint.folder());
-    const std::string file = path.get<std::string>() + "/config.json";
-    TESSERA_ASSIGN(const JsonTree config, checkpoint.read_json_file(file));
-    if (!config || !config->is_object()) return {};
-    for (const PoolingMode& mode : kPoolingModes) {
-      if (config->value(mode.name, Json(false)) != true) continue;
-      draft.builder.set(draft.key("pooling_type"), mode.number);
-      return {};
-    }
-    return fail(ErrorCode::unsupported, "{}/{}: pooling is neither of mean, cls and last token", checkpoint.folder(),
-                file);
-  }
-  return {};
-}
+constexpr KeyRow kEuroBertKeys[] = {
+    {"attention.head_count_kv", "* =heads"},
+    {"rope.freq_base", "*", KeyType::f32, otherwise(250000)},
+    {"attention.layer_norm_rms_epsilon", "*", KeyType::f32, otherwise(1e-5)},
+    {"attention.causal", "", KeyType::boolean, otherwise(0)},
+    {"rope.scaling.type", "", KeyType::text, otherwise_text("none")},
+};
+
+constexpr TensorRule kNeoBertRules[] = {
+    {"encoder.weight", "token_embd.weight"},
+    {"layer_norm.weight", "enc.output_norm.weight"},
+    {"transformer_encoder.{i}.attention_norm.weight", "blk.{i}.attn_norm.weight"},
+    {"transformer_encoder.{i}.qkv.weight", "blk.{i}.attn_qkv.weight", Change::same, qkv_of_each_head},
+    {"transformer_encoder.{i}.wo.weight", "blk.{i}.attn_output.weight"},
+    {"transformer_encoder.{i}.ffn_norm.weight", "blk.{i}.ffn_norm.weight"},
+    {"transformer_encoder.{i}.ffn.w12.weight", "blk.{i}.ffn_up.weight"},
+    {"transformer_encoder.{i}.ffn.w3.weight", "blk.{i}.ffn_down.weight"},
+    {"dense.{}", "cls.{}"},
+    {"classifier.{}", "cls.output.{}"},
+    {"decoder.{}", "", Change::drop},
+};
+
+constexpr KeyRow kNeoBertKeys[] = {
+    {"feed_forward_length", ""},
+    {"attention.head_count_kv", ""},
+    {"rope.freq_base", "", KeyType::f32, otherwise(10000)},
+    {"attention.layer_norm_rms_epsilon", "norm_eps", KeyType::f32, otherwise(1e-6)},
+    {"attention.causal", "", KeyType::boolean, otherwise(0)},
+    {"rope.scaling.type", "", KeyType::text, otherwise_text("none")},
+};
 
 // A classifier scores texts. Its outputs may have names.
 Result<> finish_encoder(ModelDraft& draft) {
@@ -162,6 +245,45 @@ Result<> finish_encoder(ModelDraft& draft) {
   return {};
 }
 
+// The first position of a text is the first one that is used.
+Result<> finish_roberta(ModelDraft& draft) {
+  TESSERA_ASSIGN(const auto n_all, draft.config.integer({"max_position_embeddings"}, 1, INT32_MAX));
+  TESSERA_ASSIGN(const int64_t n_unused, unused_positions(draft.config));
+  if (n_all && *n_all > n_unused)
+    draft.builder.set(draft.key("context_length"), static_cast<uint32_t>(*n_all - n_unused));
+  return finish_encoder(draft);
+}
+
+// The runtime knows norms after the parts of a layer, and rope of whole heads that pairs their halves.
+Result<> finish_nomic(ModelDraft& draft) {
+  const HubConfig& config = draft.config;
+  TESSERA_ASSIGN(const auto norms_first, config.flag({"prenorm"}));
+  TESSERA_ASSIGN(const auto pairs_neighbours, config.flag({"rotary_emb_interleaved"}));
+  TESSERA_ASSIGN(const auto share, config.number({"rotary_emb_fraction"}));
+  if (norms_first.value_or(false) || pairs_neighbours.value_or(false) || share.value_or(1.0) != 1.0)
+    return fail(ErrorCode::unsupported,
+                "{}: want prenorm false, rotary_emb_interleaved false and rotary_emb_fraction 1", config.path());
+  return finish_encoder(draft);
+}
+
+// The model with experts was trained with texts of 512 tokens, though its config says 2048.
+Result<> finish_nomic_moe(ModelDraft& draft) {
+  constexpr uint32_t kTrained = 512;
+  constexpr int64_t kStated = 2048;
+  TESSERA_ASSIGN(const int64_t n, draft.config.require_integer({"n_positions"}, 1, INT32_MAX));
+  if (n == kStated) draft.builder.set(draft.key("context_length"), kTrained);
+  return finish_nomic(draft);
+}
+
+// The width is a part of intermediate_size, rounded. Texts are pooled by their first token.
+Result<> finish_neo_bert(ModelDraft& draft) {
+  constexpr uint32_t kFirstToken = 2;
+  const int64_t n = draft.rows_of("blk.0.ffn_up.weight") / 2;
+  if (n > 0 && n <= INT32_MAX) draft.builder.set(draft.key("feed_forward_length"), static_cast<uint32_t>(n));
+  draft.builder.set(draft.key("pooling_type"), kFirstToken);
+  return finish_encoder(draft);
+}
+
 constexpr ModelClass kBertClasses[] = {
     {.names = "BertModel BertForMaskedLM BertForSequenceClassification",
      .architecture = "bert",
@@ -171,6 +293,24 @@ constexpr ModelClass kBertClasses[] = {
      .prefix = "bert.",
      .scaling = RopeScaling::none,
      .finish = finish_encoder},
+    {.names = "JinaBertModel JinaBertForMaskedLM",
+     .architecture = "jina-bert-v2",
+     .rules = kJinaBert2Rules,
+     .keys = kBertKeys,
+     .shared_rules = kBertRules,
+     .is_decoder = false,
+     .prefix = "bert.",
+     .scaling = RopeScaling::none,
+     .finish = finish_encoder},
+    {.names = "XLMRobertaModel",
+     .architecture = "jina-bert-v3",
+     .rules = kJinaBert3Rules,
+     .keys = kBertKeys,
+     .is_decoder = false,
+     .prefix = "roberta.",
+     .scaling = RopeScaling::none,
+     .fits = has_task_adapters,
+     .finish = finish_roberta},
     {.names = "RobertaModel RobertaForMaskedLM RobertaForSequenceClassification XLMRobertaModel "
               "XLMRobertaForSequenceClassification",
      .architecture = "bert",
@@ -180,7 +320,18 @@ constexpr ModelClass kBertClasses[] = {
      .is_decoder = false,
      .prefix = "roberta.",
      .scaling = RopeScaling::none,
-     .finish = finish_encoder},
+     .finish = finish_roberta},
+    {.names = "NomicBertModel",
+     .architecture = "nomic-bert-moe",
+     .rules = kNomicMoeRules,
+     .keys = kNomicMoeKeys,
+     .shared_rules = kNomicRules,
+     .shared_keys = kNomicKeys,
+     .is_decoder = false,
+     .prefix = "bert.",
+     .scaling = RopeScaling::none,
+     .fits = has_nomic_experts,
+     .finish = finish_nomic_moe},
     {.names = "NomicBertModel",
      .architecture = "nomic-bert",
      .rules = kNomicRules,
@@ -188,7 +339,21 @@ constexpr ModelClass kBertClasses[] = {
      .is_decoder = false,
      .prefix = "bert.",
      .scaling = RopeScaling::none,
+     .finish = finish_nomic},
+    {.names = "EuroBertModel EuroBertForMaskedLM",
+     .architecture = "eurobert",
+     .rules = kLanguageHeadRules,
+     .keys = kEuroBertKeys,
+     .scaling = RopeScaling::none,
      .finish = finish_encoder},
+    {.names = "NeoBERT NeoBERTLMHead NeoBERTForSequenceClassification",
+     .architecture = "neo-bert",
+     .rules = kNeoBertRules,
+     .keys = kNeoBertKeys,
+     .is_decoder = false,
+     .prefix = "model.",
+     .scaling = RopeScaling::none,
+     .finish = finish_neo_bert},
     {.names = "ModernBertModel ModernBertForMaskedLM ModernBertForSequenceClassification",
      .architecture = "modern-bert",
      .rules = kModernBertRules,

@@ -1,0 +1,12 @@
+// How the embeddings of tokens become that of a text, as files of the sentence-transformers library say.
+#pragma once
+
+#include "tessera/base/result.h"
+#include "tessera/convert/checkpoints/model_class.h"
+
+namespace tessera::convert {
+
+/// Sets the key of pooling that modules.json names, if it names one. Errors: format; unsupported (another kind).
+Result<> add_pooling(ModelDraft& draft);
+
+}  // namespace tessera::convert

@@ -47,6 +47,7 @@ Result<std::unique_ptr<Model>> create_talkie(const ModelFiles& files, const Rope
                                      .pairs = RopePairs::halves,
                                      .output = OutputWeights::own,
                                      .logit_scale = KeyUse::required,
+                                     .ffn_scales = FfnScales::all,
                                      .optional = {.output_scale = false}});
 }
 

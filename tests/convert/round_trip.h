@@ -383,13 +383,18 @@ inline Result<std::string> convert_to_floats(const std::string& folder) {
   return output;
 }
 
-inline void expect_round_trip(RoundTrip trip) {
+/// The folder becomes the model of the trip.
+inline void expect_folder(const HubFolder& folder, RoundTrip trip) {
   SCOPED_TRACE(trip.class_name);
-  const HubFolder folder = hub_folder_of(trip);
   ASSERT_OK_AND_ASSIGN(const std::string output, convert_to_floats(folder.write("round_trip")));
   expect_tensors_of(output, trip.model, trip.has_other_values ? 1e-12 : 0);
   expect_close(outputs_of_file(output, trip.is_encoder),
                outputs_of_file(trip.model.write("model.gguf"), trip.is_encoder), 1e-10, "outputs");
+}
+
+inline void expect_round_trip(RoundTrip trip) {
+  const HubFolder folder = hub_folder_of(trip);
+  expect_folder(folder, std::move(trip));
 }
 
 }  // namespace tessera::testing

@@ -1,5 +1,6 @@
-// Command R and R7B: one norm for attention and FFN, and a scale of the logits.
+// Command R, R7B and A with experts: one norm for attention and FFN, and a scale of the logits.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "tessera/convert/checkpoints/model_class.h"
 
@@ -42,7 +43,52 @@ Result<> check_cohere2(ModelDraft& draft) {
               draft.architecture);
 }
 
+constexpr TensorRule kCohere2MoeRules[] = {
+#include "tessera/convert/checkpoints/later_layers.def"
+};
+
+constexpr KeyRow kCohere2MoeKeys[] = {
+    {"block_count", "=all_layers"},
+    {"attention.sliding_window_pattern", "layer_types", KeyType::windows, kRequired},
+    {"leading_dense_block_count", "first_k_dense_replace", KeyType::u32, otherwise(0)},
+    {"rope.dimension_count", "=head_size"},
+    {"expert_feed_forward_length", "intermediate_size", KeyType::u32, kRequired},
+    {"expert_shared_count", "num_shared_experts"},
+    {"expert_gating_func", "expert_selection_fn", KeyType::function, otherwise_text("softmax")},
+    {"expert_weights_norm", "norm_topk_prob", KeyType::boolean, otherwise(1)},
+    {"nextn_predict_layers", "num_nextn_predict_layers"},
+};
+
+// The runtime averages the outputs of routed and shared experts. Its softmax is over all experts, that of the models'
+// code over the chosen ones, which is the same only if weights are normed.
+Result<> finish_cohere2_moe(ModelDraft& draft) {
+  const HubConfig& config = draft.config;
+  TESSERA_TRY(check_cohere2(draft));
+  TESSERA_ASSIGN(const auto sum, config.text({"shared_expert_combination_strategy"}));
+  if (sum.value_or("average") != "average")
+    return fail(ErrorCode::unsupported, "{}: shared_expert_combination_strategy, want average", config.path());
+  TESSERA_ASSIGN(const auto function, config.text({"expert_selection_fn"}));
+  if (function.value_or("softmax") == "softmax") draft.builder.set(draft.key("expert_weights_norm"), true);
+  TESSERA_ASSIGN(const auto n_shared, config.integer({"num_shared_experts"}, 0, 1 << 10));
+  TESSERA_ASSIGN(const int64_t width, config.require_integer({"intermediate_size"}, 1, 1 << 20));
+  if (n_shared.value_or(0) > 0)
+    draft.builder.set(draft.key("expert_shared_feed_forward_length"), static_cast<uint32_t>(*n_shared * width));
+  const Json* const kinds = config.find({"mlp_layer_types"});
+  if (kinds == nullptr || !kinds->is_array()) return {};
+  const auto first = std::ranges::find_if(*kinds, [](const Json& kind) { return kind != "dense"; });
+  draft.builder.set(draft.key("leading_dense_block_count"), static_cast<uint32_t>(first - kinds->begin()));
+  return {};
+}
+
 constexpr ModelClass kCohereClasses[] = {
+    {.names = "Cohere2MoeForCausalLM",
+     .architecture = "cohere2moe",
+     .rules = kCohere2MoeRules,
+     .keys = kCohere2MoeKeys,
+     .shared_keys = kCohere2Keys,
+     .is_head_tied = true,
+     .scaling = RopeScaling::none,
+     .finish = finish_cohere2_moe},
     {.names = "CohereForCausalLM",
      .architecture = "command-r",
      .rules = kCohereRules,

@@ -114,7 +114,7 @@ constexpr KeyRow kLladaKeys[] = {
     {"attention.causal", "", KeyType::boolean, otherwise(0)},
 };
 
-// Logits are those of the row itself. The key belongs to no architecture.
+// Row i has the logits of token i, not of the next one. The key has no name of an architecture in front.
 Result<> set_shift_of_logits(ModelDraft& draft) {
   draft.builder.set("diffusion.shift_logits", false);
   return {};

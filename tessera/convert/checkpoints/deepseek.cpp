@@ -78,7 +78,7 @@ constexpr KeyRow kDeepseek3Keys[] = {
     {"expert_gating_func", "*", KeyType::function, otherwise_text("sigmoid")},
 };
 
-// Weights of experts that are not normalized have no key.
+// A model whose weights of experts are not normalized has no such key.
 Result<> finish_deepseek(ModelDraft& draft) {
   TESSERA_ASSIGN(const auto is_normalized, draft.config.flag({"norm_topk_prob"}));
   if (is_normalized.value_or(false)) draft.builder.set(draft.key("expert_weights_norm"), true);

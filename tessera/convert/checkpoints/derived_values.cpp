@@ -88,7 +88,7 @@ Number plamo2_width(const HubConfig& config) {
 Number latent_key(const HubConfig& config) { return sum_of(config, "kv_lora_rank", "qk_rope_head_dim"); }
 Number full_key(const HubConfig& config) { return sum_of(config, "qk_nope_head_dim", "qk_rope_head_dim"); }
 
-// Columns of all shared experts, which are one block.
+// The width of all shared experts, which GGUF has as one block.
 Number shared_width(const HubConfig& config) {
   TESSERA_ASSIGN(const auto width, config.number({"moe_intermediate_size"}));
   TESSERA_ASSIGN(const auto n, config.number({"moe_num_shared_experts", "num_shared_experts", "n_shared_experts"}));

@@ -167,7 +167,7 @@ constexpr KeyRow kRnd1Keys[] = {
     {"attention.causal", "", KeyType::boolean, otherwise(0)},
 };
 
-// The mask is no token of the config.
+// Configs do not state the token of the mask.
 Result<> finish_llada_moe(ModelDraft& draft) {
   constexpr uint32_t kMask = 156895;
   TESSERA_ASSIGN(const auto n_tokens, draft.config.integer({"vocab_size"}, 0, INT32_MAX));
@@ -212,7 +212,7 @@ constexpr KeyRow kGrokKeys[] = {
     {"expert_feed_forward_length", "moe_intermediate_size"},
 };
 
-// Settings of YaRN stand among the others here. The type "original" means it, too.
+// The settings of YaRN are members of the config itself. The rope type "original" means YaRN as well.
 Result<> finish_grok(ModelDraft& draft) {
   TESSERA_ASSIGN(const auto type, draft.config.text({"rope_type"}));
   if (type != "yarn" && type != "original") return {};

@@ -115,7 +115,7 @@ constexpr KeyRow kFalconH1Keys[] = {
     {"ssm.time_step_rank", "mamba_n_heads", KeyType::u32, kRequired},
 };
 
-// One tensor cannot have the factors of both outer layers.
+// A tensor that is embedding and output layer cannot have the factors of both.
 Result<> check_falcon_h1(ModelDraft& draft) {
   if (draft.has_tensor("output.weight")) return {};
   TESSERA_ASSIGN(const double embedding, multiplier(draft.config, "embedding_multiplier"));

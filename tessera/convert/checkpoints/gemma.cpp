@@ -3,6 +3,7 @@
 
 #include "tessera/convert/checkpoints/model_class.h"
 #include "tessera/convert/checkpoints/pieces.h"
+#include "tessera/convert/checkpoints/pooling.h"
 #include "tessera/convert/source/views.h"
 
 namespace tessera::convert {
@@ -90,7 +91,25 @@ Result<> add_gemma3_window(ModelDraft& draft) {
   return {};
 }
 
+constexpr KeyRow kGemmaEmbeddingKeys[] = {
+    {"attention.sliding_window", "sliding_window", KeyType::u32, kRequired},
+    {"attention.sliding_window_pattern", "_sliding_window_pattern sliding_window_pattern", KeyType::u32, otherwise(6)},
+    {"attention.causal", "", KeyType::boolean, otherwise(0)},
+};
+
+Result<> finish_gemma_embedding(ModelDraft& draft) {
+  TESSERA_TRY(add_pooling(draft));
+  return add_dense_layers(draft);
+}
+
 constexpr ModelClass kGemmaClasses[] = {
+    {.names = "Gemma3TextModel",
+     .architecture = "gemma-embedding",
+     .rules = kGemma3Rules,
+     .keys = kGemmaEmbeddingKeys,
+     .shared_keys = kGemma3Keys,
+     .scaling = RopeScaling::none,
+     .finish = finish_gemma_embedding},
     {.names = "GemmaForCausalLM", .architecture = "gemma", .rules = kGemmaRules, .keys = kGemmaKeys},
     {.names = "Gemma2ForCausalLM", .architecture = "gemma2", .rules = kGemma2Rules, .keys = kGemma2Keys},
     {.names = "Gemma3ForCausalLM Gemma3ForConditionalGeneration",

@@ -47,7 +47,7 @@ constexpr KeyRow kCodeShellKeys[] = {
     {"attention.layer_norm_epsilon", "*", KeyType::f32, otherwise(1e-5)},
 };
 
-// k of the only KV head, and v.
+// The rows of k, for the only KV head, come before those of v.
 constexpr TensorRule kRefactRules[] = {
     {"h.{i}.attn.q.weight", "blk.{i}.attn_q.weight"},
     {"h.{i}.attn.kv.weight", "blk.{i}.attn_k.weight", Change::first_half},

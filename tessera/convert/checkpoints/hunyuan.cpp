@@ -1,4 +1,4 @@
-// HunYuan, dense and with experts: q and k have norms, and long contexts enlarge the base of rope.
+// HunYuan, dense and with experts, and Hy 3: q and k have norms, and long contexts enlarge the base of rope.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -82,7 +82,36 @@ Result<> finish_hunyuan_moe(ModelDraft& draft) {
   return add_dynamic_rope(draft, 1000);
 }
 
+// The bias of the choice of experts has no suffix in GGUF.
+constexpr TensorRule kHy3Rules[] = {
+    {"model.layers.{i}.self_attn.q_norm.weight", "blk.{i}.attn_q_norm.weight"},
+    {"model.layers.{i}.self_attn.k_norm.weight", "blk.{i}.attn_k_norm.weight"},
+    {"model.layers.{i}.mlp.router.gate.weight", "blk.{i}.ffn_gate_inp.weight"},
+    {"model.layers.{i}.mlp.router.expert_bias", "blk.{i}.exp_probs_b"},
+    {"model.layers.{i}.mlp.expert_bias", "blk.{i}.exp_probs_b"},
+    {"model.layers.{i}.mlp.e_score_correction_bias", "blk.{i}.exp_probs_b"},
+    {"model.layers.{i}.mlp.shared_mlp.gate_proj.weight", "blk.{i}.ffn_gate_shexp.weight"},
+    {"model.layers.{i}.mlp.shared_mlp.up_proj.weight", "blk.{i}.ffn_up_shexp.weight"},
+    {"model.layers.{i}.mlp.shared_mlp.down_proj.weight", "blk.{i}.ffn_down_shexp.weight"},
+    {"model.layers.{i}.final_layernorm.weight", "blk.{i}.nextn.shared_head_norm.weight"},
+#include "tessera/convert/checkpoints/later_layers.def"
+};
+
+constexpr KeyRow kHy3Keys[] = {
+    {"block_count", "=all_layers"},
+    {"attention.head_count_kv", "* =heads"},
+    {"rope.freq_base", "*", KeyType::f32, otherwise(11158840)},
+    {"attention.layer_norm_rms_epsilon", "*", KeyType::f32, otherwise(1e-5)},
+    {"expert_feed_forward_length", "moe_intermediate_size", KeyType::u32, kRequired},
+    {"expert_shared_feed_forward_length", "=shared_width moe_intermediate_size", KeyType::u32, kRequired},
+    {"expert_weights_norm", "route_norm", KeyType::boolean, otherwise(1)},
+    {"expert_weights_scale", "router_scaling_factor", KeyType::f32, otherwise(1)},
+    {"expert_gating_func", "", KeyType::function, otherwise_text("sigmoid")},
+    {"nextn_predict_layers", "num_nextn_predict_layers"},
+};
+
 constexpr ModelClass kHunyuanClasses[] = {
+    {.names = "HYV3ForCausalLM", .architecture = "hy_v3", .rules = kHy3Rules, .keys = kHy3Keys},
     {.names = "HunYuanDenseV1ForCausalLM",
      .architecture = "hunyuan-dense",
      .rules = kHunyuanRules,

@@ -65,7 +65,7 @@ constexpr KeyRow kMiniCpm3Keys[] = {
     {"rope.scaling.original_context_length", "rope_scaling.original_max_position_embeddings"},
 };
 
-// The runtime has these factors without keys.
+// The runtime has these factors built in: no key states them.
 Result<> check_minicpm3(ModelDraft& draft) {
   constexpr double kEmbedding = 12, kDepth = 1.4, kBase = 256;
   TESSERA_ASSIGN(const auto embedding, draft.config.number({"scale_emb"}));
@@ -76,7 +76,7 @@ Result<> check_minicpm3(ModelDraft& draft) {
               draft.config.path());
 }
 
-// Square of relu without a gate, and latent attention of keys and values only.
+// PLM has an FFN without a gate, with the square of relu. Only its keys and values have the latent form.
 constexpr KeyRow kPlmKeys[] = {
     {"attention.q_lora_rank", ""},
     {"attention.value_length", "v_head_dim", KeyType::u32, kRequired},

@@ -68,7 +68,7 @@ constexpr std::string_view kDroppedBeginnings[] = {"vision_tower.",
                                                    "model.embed_audio.",
                                                    "embed_vision.",
                                                    "embed_audio."};
-// Parts of names that say which model of several this is.
+// Parts of names that tell the language model from the towers beside it.
 constexpr std::string_view kCutParts[] = {"language_model.", "text_model."};
 
 bool is_dropped(std::string_view name) {

@@ -96,7 +96,7 @@ Result<> add_plamo2_heads(ModelDraft& draft) {
   return {};
 }
 
-// Settings that the architecture plamo3 cannot say.
+// Settings for which the architecture plamo3 has no keys.
 Result<> check_plamo3(ModelDraft& draft) {
   TESSERA_ASSIGN(const auto factor, draft.config.number({"rope_scaling_factor"}));
   if (factor.value_or(1) != 1)

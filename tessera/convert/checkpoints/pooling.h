@@ -9,4 +9,8 @@ namespace tessera::convert {
 /// Sets the key of pooling that modules.json names, if it names one. Errors: format; unsupported (another kind).
 Result<> add_pooling(ModelDraft& draft);
 
+/// Adds the two linear layers after pooling that modules.json may name, dense_2 and dense_3. Errors: format;
+/// unsupported (another number of layers, biases, or activations); those of Checkpoint::open().
+Result<> add_dense_layers(ModelDraft& draft);
+
 }  // namespace tessera::convert

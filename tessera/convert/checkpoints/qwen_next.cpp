@@ -140,7 +140,7 @@ constexpr TensorRule kQwen35Rules[] = {
 #define TESSERA_MTP(hub, gguf, change) \
   { "mtp.layers.{i}." hub, "blk.{i}." gguf, Change::change, nullptr, true }
 
-// Both, with the layers that predict further tokens. Norms store the difference from 1.
+// Rows of both families, also for layers that predict further tokens. Norms store the difference from 1.
 constexpr TensorRule kQwenNextSharedRules[] = {
     {"model.norm.weight", "output_norm.weight", Change::add_one},
     {"model.layers.{i}.linear_attn.norm.weight", "blk.{i}.ssm_norm.weight"},

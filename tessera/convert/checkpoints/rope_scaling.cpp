@@ -75,26 +75,10 @@ Result<> add_longrope(ModelDraft& draft) {
 }
 
 Result<> add_llama3(ModelDraft& draft) {
-  SlowedWaves waves;
-  TESSERA_ASSIGN(const auto factor, number_in(draft, "factor"));
-  TESSERA_ASSIGN(const auto low, number_in(draft, "low_freq_factor"));
-  TESSERA_ASSIGN(const auto high, number_in(draft, "high_freq_factor"));
-  std::string storage;
-  TESSERA_ASSIGN(const auto n_original,
-                 draft.config.integer(member(storage, "original_max_position_embeddings"), 1, kMaxPositions));
-  waves.factor = factor.value_or(waves.factor);
-  waves.low_frequency = low.value_or(waves.low_frequency);
-  waves.high_frequency = high.value_or(waves.high_frequency);
-  waves.n_original = n_original.value_or(waves.n_original);
-  if (!(waves.factor > 0) || !(waves.low_frequency > 0) || !(waves.high_frequency > waves.low_frequency))
-    return fail(ErrorCode::format, "{}: factors of rope scaling are {}, {} and {}, want positive ones that ascend",
-                draft.config.path(), waves.factor, waves.low_frequency, waves.high_frequency);
   TESSERA_ASSIGN(const auto base, number_of(draft.config, "rope_theta rope_parameters.rope_theta"));
   TESSERA_ASSIGN(const int64_t n_rotated, head_size_of(draft.config));
-  if (n_rotated < 2 || n_rotated > kMaxRotated)
-    return fail(ErrorCode::format, "{}: heads of {} values, want 2 to {}", draft.config.path(), n_rotated, kMaxRotated);
-  draft.tensors.push_back(
-      computed_tensor("rope_freqs.weight", slowed_wave_factors(waves, base.value_or(10000.0), n_rotated)));
+  TESSERA_ASSIGN(std::vector<float> factors, llama3_factors(draft, base.value_or(10000.0), n_rotated));
+  draft.tensors.push_back(computed_tensor("rope_freqs.weight", std::move(factors)));
   return {};
 }
 
@@ -127,6 +111,26 @@ Result<> add_rope_scaling(ModelDraft& draft) {
                 text::quote_text(*type));
   if (!kind->type.empty()) draft.builder.set(draft.key("rope.scaling.type"), kind->type);
   return kind->add(draft);
+}
+
+Result<std::vector<float>> llama3_factors(const ModelDraft& draft, double base, int64_t n_rotated) {
+  SlowedWaves waves;
+  TESSERA_ASSIGN(const auto factor, number_in(draft, "factor"));
+  TESSERA_ASSIGN(const auto low, number_in(draft, "low_freq_factor"));
+  TESSERA_ASSIGN(const auto high, number_in(draft, "high_freq_factor"));
+  std::string storage;
+  TESSERA_ASSIGN(const auto n_original,
+                 draft.config.integer(member(storage, "original_max_position_embeddings"), 1, kMaxPositions));
+  waves.factor = factor.value_or(waves.factor);
+  waves.low_frequency = low.value_or(waves.low_frequency);
+  waves.high_frequency = high.value_or(waves.high_frequency);
+  waves.n_original = n_original.value_or(waves.n_original);
+  if (!(waves.factor > 0) || !(waves.low_frequency > 0) || !(waves.high_frequency > waves.low_frequency))
+    return fail(ErrorCode::format, "{}: factors of rope scaling are {}, {} and {}, want positive ones that ascend",
+                draft.config.path(), waves.factor, waves.low_frequency, waves.high_frequency);
+  if (n_rotated < 2 || n_rotated > kMaxRotated)
+    return fail(ErrorCode::format, "{}: heads of {} values, want 2 to {}", draft.config.path(), n_rotated, kMaxRotated);
+  return slowed_wave_factors(waves, base, n_rotated);
 }
 
 // In floats of 32 bits, as the models compute it.

@@ -16,4 +16,7 @@ struct SlowedWaves {
 };
 std::vector<float> slowed_wave_factors(const SlowedWaves& waves, double base, int64_t n_rotated);
 
+/// The same with the numbers of the config, for heads of which n_rotated values are rotated. Errors: format.
+Result<std::vector<float>> llama3_factors(const ModelDraft& draft, double base, int64_t n_rotated);
+
 }  // namespace tessera::convert

@@ -1,4 +1,6 @@
-// RWKV 7, in the form of the flash-linear-attention library, or under the names of its authors' own code.
+// RWKV 6; and RWKV 7, in the form of the flash-linear-attention library, or under the names of its authors' own code.
+#include <cmath>
+
 #include "tessera/convert/checkpoints/model_class.h"
 #include "tessera/convert/checkpoints/pieces.h"
 
@@ -61,7 +63,7 @@ constexpr TensorRule kRwkv7Rules[] = {
     {"model.layers.{i}.ffn.value.weight", "blk.{i}.channel_mix_value.weight"},
 };
 
-// Matrices of low rank are transposed here.
+// The authors' own names. Matrices of low rank are stored transposed.
 constexpr TensorRule kOriginalRwkv7Rules[] = {
     {"head.weight", "output.weight"},
     {"emb.weight", "token_embd.weight"},
@@ -127,7 +129,98 @@ constexpr KeyRow kRwkv7Keys[] = {
     {"attention.gate_lora_rank", "gate_low_rank_dim", KeyType::u32, kRequired},
 };
 
+// The runtime halves x after every few layers, and wants these matrices scaled for that.
+Result<TensorPieces> halved(const StoredTensor& tensor, const RuleFacts& facts, std::string_view pattern) {
+  constexpr int64_t kAbsentPeriod = 6;
+  std::string_view name = tensor.name;
+  if (name.starts_with(facts.prefix)) name.remove_prefix(facts.prefix.size());
+  const auto places = match_name(pattern, name);
+  TESSERA_ASSIGN(const auto stated, facts.config->integer({"rescale_every"}, 0, kMaxLayers));
+  const int64_t period = stated.value_or(kAbsentPeriod), layer = places && places->layer ? *places->layer : 0;
+  return one_view(tensor, period > 0 ? std::exp2(-static_cast<double>(layer / period)) : 1.0);
+}
+
+constexpr std::string_view kTimeOutput = "blocks.{i}.attention.output.weight";
+constexpr std::string_view kChannelValue = "blocks.{i}.feed_forward.value.weight";
+
+Result<TensorPieces> halved_output(const StoredTensor& tensor, const RuleFacts& facts) {
+  return halved(tensor, facts, kTimeOutput);
+}
+Result<TensorPieces> halved_value(const StoredTensor& tensor, const RuleFacts& facts) {
+  return halved(tensor, facts, kChannelValue);
+}
+
+constexpr TensorRule kRwkv6Rules[] = {
+    {"head.weight", "output.weight"},
+    {"embeddings.weight", "token_embd.weight"},
+    {"ln_out.{}", "output_norm.{}"},
+    {"blocks.0.pre_ln.{}", "token_embd_norm.{}"},
+    {"blocks.{i}.ln1.{}", "blk.{i}.attn_norm.{}"},
+    {"blocks.{i}.ln2.{}", "blk.{i}.attn_norm_2.{}"},
+    {"blocks.{i}.attention.time_maa_x", "blk.{i}.time_mix_lerp_x.weight", Change::same, flattened},
+    {"blocks.{i}.attention.time_maa_w", kLerp, Change::same, as_factor, false, 0},
+    {"blocks.{i}.attention.time_maa_k", kLerp, Change::same, as_factor, false, 1},
+    {"blocks.{i}.attention.time_maa_v", kLerp, Change::same, as_factor, false, 2},
+    {"blocks.{i}.attention.time_maa_r", kLerp, Change::same, as_factor, false, 3},
+    {"blocks.{i}.attention.time_maa_g", kLerp, Change::same, as_factor, false, 4},
+    {"blocks.{i}.attention.time_maa_w1", "blk.{i}.time_mix_w1.weight", Change::transpose},
+    {"blocks.{i}.attention.time_maa_w2", "blk.{i}.time_mix_w2.weight", Change::transpose},
+    {"blocks.{i}.attention.time_decay", "blk.{i}.time_mix_decay.weight", Change::same, flattened},
+    {"blocks.{i}.attention.time_decay_w1", "blk.{i}.time_mix_decay_w1.weight", Change::transpose},
+    {"blocks.{i}.attention.time_decay_w2", "blk.{i}.time_mix_decay_w2.weight", Change::transpose},
+    {"blocks.{i}.attention.time_faaaa", "blk.{i}.time_mix_first.weight"},
+    {"blocks.{i}.attention.receptance.weight", "blk.{i}.time_mix_receptance.weight"},
+    {"blocks.{i}.attention.key.weight", "blk.{i}.time_mix_key.weight"},
+    {"blocks.{i}.attention.value.weight", "blk.{i}.time_mix_value.weight"},
+    {"blocks.{i}.attention.gate.weight", "blk.{i}.time_mix_gate.weight"},
+    {kTimeOutput, "blk.{i}.time_mix_output.weight", Change::same, halved_output},
+    {"blocks.{i}.attention.ln_x.{}", "blk.{i}.time_mix_ln.{}"},
+    {"blocks.{i}.feed_forward.time_maa_k", "blk.{i}.channel_mix_lerp_k.weight", Change::same, flattened},
+    {"blocks.{i}.feed_forward.time_maa_r", "blk.{i}.channel_mix_lerp_r.weight", Change::same, flattened},
+    {"blocks.{i}.feed_forward.key.weight", "blk.{i}.channel_mix_key.weight"},
+    {kChannelValue, "blk.{i}.channel_mix_value.weight", Change::same, halved_value},
+    {"blocks.{i}.feed_forward.receptance.weight", "blk.{i}.channel_mix_receptance.weight"},
+};
+
+constexpr KeyRow kRwkv6Keys[] = {
+    {"context_length", "", KeyType::u32, otherwise(kNoContextLimit)},
+    {"feed_forward_length", ""},
+    {"attention.head_count", "", KeyType::u32, otherwise(0)},
+    {"attention.head_count_kv", ""},
+    {"attention.key_length", ""},
+    {"attention.value_length", ""},
+    {"attention.layer_norm_epsilon", "*", KeyType::f32, otherwise(1e-5)},
+    {"rescale_every_n_layers", "rescale_every", KeyType::u32, otherwise(6)},
+    {"wkv.head_size", "head_size", KeyType::u32, otherwise(64)},
+};
+
+// Configs leave out most widths, so the weights count. The mixing of inputs has five matrices in one.
+Result<> finish_rwkv6(ModelDraft& draft) {
+  struct Width {
+    std::string_view key, tensor;
+    int64_t divisor = 1;
+  };
+  constexpr Width kWidths[] = {{"feed_forward_length", "blk.0.channel_mix_key.weight"},
+                               {"time_mix_extra_dim", "blk.0.time_mix_w1.weight", 5},
+                               {"time_decay_extra_dim", "blk.0.time_mix_decay_w1.weight"}};
+  for (const auto& [key, tensor, divisor] : kWidths) {
+    const int64_t n = draft.rows_of(tensor) / divisor;
+    if (n < 1 || n > INT32_MAX)
+      return fail(ErrorCode::mismatch, "{}: {} has {} rows", draft.checkpoint.folder(), tensor, draft.rows_of(tensor));
+    draft.builder.set(draft.key(key), static_cast<uint32_t>(n));
+  }
+  return {};
+}
+
 constexpr ModelClass kRwkvClasses[] = {
+    {.names = "Rwkv6ForCausalLM",
+     .architecture = "rwkv6",
+     .rules = kRwkv6Rules,
+     .keys = kRwkv6Keys,
+     .is_decoder = false,
+     .prefix = "rwkv.",
+     .scaling = RopeScaling::none,
+     .finish = finish_rwkv6},
     {.names = "RWKV7ForCausalLM",
      .architecture = "rwkv7",
      .rules = kRwkv7Rules,

@@ -20,12 +20,13 @@ std::vector<int64_t> encoder_blocks_of(const ModelInfo& model) {
   return blocks;
 }
 
-Result<const Model*> part_of_model(const Engine& engine, SessionPart part) {
+Result<const Model*> part_of_model(const Engine& engine, const SessionOptions& options) {
   const Model& model = engine.model();
-  if (part == SessionPart::model) return &model;
-  if (model.head() == nullptr)
+  if (options.part == SessionPart::model) return &model;
+  const Model* head = model.head(options.head_block);
+  if (head == nullptr)
     return fail(ErrorCode::invalid_argument, "{}: no prediction head was loaded", engine.files().name());
-  return part == SessionPart::head ? model.head() : &model;
+  return options.part == SessionPart::head ? head : &model;
 }
 
 Result<SessionOptions> checked_options(const Engine& engine, SessionOptions options) {
@@ -48,7 +49,7 @@ Result<SessionOptions> checked_options(const Engine& engine, SessionOptions opti
 Result<std::unique_ptr<Session>> Session::prepare(const Engine& engine, const SessionOptions& options,
                                                   const Session* beside) {
   std::unique_ptr<Session> session(new Session);
-  TESSERA_ASSIGN(session->model_, part_of_model(engine, options.part));
+  TESSERA_ASSIGN(session->model_, part_of_model(engine, options));
   TESSERA_ASSIGN(session->options_, checked_options(engine, options));
   session->options_.attention = attention_precision(session->model_->info(), engine.files(), session->options_);
   TESSERA_TRY(session->plan_memory(engine));

@@ -39,6 +39,7 @@ struct SessionOptions {
   int64_t n_outputs = 1;    // maximum number of rows of logits or embeddings per decode()
   bool embeddings = false;  // rows are embeddings instead of logits
   SessionPart part = SessionPart::model;
+  size_t head_block = 0;       // of SessionPart::head: see Model::head()
   int32_t n_checkpoints = 0;   // of recurrent states: see Session::checkpoint()
   int64_t n_cache_tokens = 0;  // room for retained blocks, beyond that of n_ctx: see PrefixCache
   int32_t n_cache_marks = 0;   // room for retained marks, of models that need_marks()

@@ -91,13 +91,15 @@ class Model {
   /// The prediction head (multi-token prediction, "nextn"), or null before add_head(). It is a model with a cache of
   /// its own, and its weights are in the table of this model. From the token at a position and the hidden state of the
   /// token before it (in.hidden) it computes the logits of the token after it, and a hidden state in place of the
-  /// model's.
-  const Model* head() const { return head_.get(); }
+  /// model's. A head may have several blocks, each a model of this kind: block i makes guess i after a text.
+  const Model* head(size_t block = 0) const { return block < heads_.size() ? heads_[block].get() : nullptr; }
+  /// The number of its blocks.
+  size_t n_head_blocks() const { return heads_.size(); }
 
  protected:
   ModelInfo info_;
   WeightTable weights_;
-  std::unique_ptr<const Model> head_;
+  std::vector<std::unique_ptr<const Model>> heads_;  // the blocks of the prediction head
 };
 
 /// Creates the model of the architecture in general.architecture. Reads its keys and lists its weights, but loads no

@@ -223,6 +223,7 @@ class Transformer : public Model {
   Value logits(GraphBuilder& b, Value x, const nn::Linear& output) const;
   void list_outer();
   void list_output();
+  std::unique_ptr<const Model> list_head(int64_t il);
   void list_token_types();
   nn::HeadGate head_gate(int64_t il, const nn::Attention& attention);
   void list_rank_head();

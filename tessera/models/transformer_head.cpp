@@ -3,7 +3,9 @@
 // layers follows, then a norm and an output layer. Files have the block after those of the layers, and the other
 // weights under blk.N.nextn. Weights that the file lacks are the model's.
 //
-// Files may have several such blocks. The first one then makes all guesses: it also takes its own hidden states.
+// Files may have several such blocks. Each of them is a head with a cache of its own, for one guess after a text
+// (Xiaomi 2025, MiMo-7B; StepFun 2026, Step 3.5).
+#include <algorithm>
 #include <utility>
 
 #include "tessera/base/index.h"
@@ -11,9 +13,18 @@
 
 namespace tessera {
 
+namespace {
+
+constexpr int64_t kMostHeadBlocks = 16;  // that are used; known files have three at most
+
+}  // namespace
+
 class Transformer::Head final : public Model {
  public:
-  Head(const Transformer& trunk, const ModelInfo& info) : Model(trunk.files_), trunk_(trunk) { info_ = info; }
+  Head(const Transformer& trunk, int64_t block, const ModelInfo& info)
+      : Model(trunk.files_), trunk_(trunk), block_(block) {
+    info_ = info;
+  }
 
   Value build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const override {
     return build_hidden(b, in, cache).logits;
@@ -32,11 +43,12 @@ class Transformer::Head final : public Model {
 
  private:
   const Transformer& trunk_;
+  int64_t block_;  // of the file
 };
 
 HiddenRows Transformer::Head::build_hidden(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const {
-  LayerBuilder s = trunk_.layer_builder(b, in, cache, trunk_.n_layers_ + 1);
-  s.layer = trunk_.n_layers_;
+  LayerBuilder s = trunk_.layer_builder(b, in, cache, block_ + 1);
+  s.layer = block_;
   const Value embeddings = b.get_rows(b.tensor(*token_embd), in.tokens);
   Value x = nn::linear(b, b.concat(nn::norm(b, embeddings, embd_norm), nn::norm(b, in.hidden, hidden_norm)), join);
   x = trunk_.layer(s, x, layer);
@@ -58,9 +70,19 @@ bool Transformer::may_add_head() const {
 
 Result<> Transformer::add_head() {
   if (traits_.heads == PredictionHeads::none) return Model::add_head();
-  const int64_t il = n_layers_, n_embd = info_.n_embd;
   if (!may_add_head()) return fail(ErrorCode::unsupported, "{}: the file has no prediction head", files_.name());
-  // The block's K and V are the only layer of the head's cache.
+  const int64_t end = std::min(n_blocks_, n_layers_ + kMostHeadBlocks);
+  std::vector<std::unique_ptr<const Model>> heads;
+  for (int64_t il = n_layers_; il < end && weights_.has(block(il, "nextn.eh_proj.weight")); ++il)
+    heads.push_back(list_head(il));
+  TESSERA_TRY(weights_.finish());
+  heads_ = std::move(heads);
+  return {};
+}
+
+// Lists the weights of a block. Its K and V are the only layer of its cache.
+std::unique_ptr<const Model> Transformer::list_head(int64_t il) {
+  const int64_t n_embd = info_.n_embd;
   std::vector<KvLayerShape> trunk_layers = std::exchange(info_.kv_layers, {});
   TransformerLayer layer = list_layer(il);
   ModelInfo info = info_;
@@ -71,7 +93,7 @@ Result<> Transformer::add_head() {
   info.n_scores = 0;
   finish_cache_layers(info, {&layer, 1}, il);
 
-  auto head = std::make_unique<Head>(*this, info);
+  auto head = std::make_unique<Head>(*this, il, info);
   head->layer = std::move(layer);
   head->join = linear(block(il, "nextn.eh_proj"), 2 * n_embd, n_embd);
   head->embd_norm = norm(il, "nextn.enorm");
@@ -84,9 +106,7 @@ Result<> Transformer::add_head() {
   head->token_embd = weights_.maybe(own_table, {n_embd, info_.n_vocab}, Op::get_rows);
   if (head->token_embd == nullptr) head->token_embd = token_embd_;
   head->output = weights_.has(own_output + ".weight") ? linear(own_output, n_embd, info_.n_vocab) : output_;
-  TESSERA_TRY(weights_.finish());
-  head_ = std::move(head);
-  return {};
+  return head;
 }
 
 }  // namespace tessera

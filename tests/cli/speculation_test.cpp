@@ -91,14 +91,17 @@ TEST(SpeculationFlags, BadOnesAreRefused) {
 }
 
 TEST(SpeculationFlags, APredictionHeadGuesses) {
-  const std::vector<std::string> args = {
-      "run", "-m", testing::story_head_model(), "-p", "Once", "-n", "60", "--temp", "0", "-c", "100", "--ignore-eos"};
-  std::vector<std::string> with = args;
-  with.insert(with.end(), {"--spec-type", "mtp"});
-  const ProgramOutput plain_text = run_program(args), text = run_program(with);
-  EXPECT_EQ(text.status, 0) << text.err;
-  EXPECT_EQ(text.out, plain_text.out);
-  EXPECT_NE(text.err.find("guesses right"), std::string::npos) << text.err;
+  for (const uint32_t n_blocks : {1u, 3u}) {
+    const std::vector<std::string> args = {
+        "run", "-m",          testing::story_head_model(n_blocks), "-p", "Once", "-n", "60", "--temp", "0", "-c",
+        "100", "--ignore-eos"};
+    std::vector<std::string> with = args;
+    with.insert(with.end(), {"--spec-type", "mtp"});
+    const ProgramOutput plain_text = run_program(args), text = run_program(with);
+    EXPECT_EQ(text.status, 0) << text.err;
+    EXPECT_EQ(text.out, plain_text.out);
+    EXPECT_NE(text.err.find("guesses right"), std::string::npos) << text.err;
+  }
 
   const std::string model = testing::copying_head_model(), headless = testing::headless_model("glm4moe-moe");
   const auto plan = [&](std::vector<std::string> more) {

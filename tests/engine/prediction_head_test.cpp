@@ -42,13 +42,12 @@ std::vector<double> normed(std::span<const float> x, std::span<const float> weig
   return y;
 }
 
-// A model without a head that computes what the head does: its only layer is the head's block, and the embedding of
-// token t is the input of that block at position t.
-std::string block_alone(const std::string& path, const std::vector<std::vector<float>>& inputs) {
+// A model without a head that computes what a block of the head does: its only layer is that block, and the embedding
+// of token t is the input of that block at position t.
+std::string block_alone(const std::string& path, int64_t index, const std::vector<std::vector<float>>& inputs) {
   FloatModel m(path);
   const std::string arch(m.file->metadata().get<std::string_view>("general.architecture").value());
-  const auto n_blocks = m.file->metadata().get<uint32_t>(arch + ".block_count").value();
-  const std::string block = "blk." + std::to_string(n_blocks - 1) + ".";
+  const std::string block = "blk." + std::to_string(index) + ".";
   const auto take = [&](const std::string& own, const std::string& of_model) {
     const FloatModel::Entry* entry = m.find(block + "nextn." + own + ".weight");
     return (entry != nullptr ? *entry : m.at(of_model)).values;
@@ -92,10 +91,11 @@ void expect_logits_of_hidden(FloatModel& weights, const Session& trunk, std::spa
   }
 }
 
-void check_formula(const std::string& path) {
+void check_formula(const std::string& path, size_t index = 0) {
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path, {.head = HeadUse::needed}));
   FloatModel weights(path);
-  const std::string block = "blk." + std::to_string(engine->model().info().n_layers) + ".nextn.";
+  const int64_t of_file = engine->model().info().n_layers + static_cast<int64_t>(index);
+  const std::string block = "blk." + std::to_string(of_file) + ".nextn.";
   const auto values = [&](const std::string& name) { return weights.at(block + name + ".weight").values; };
   const std::vector<int32_t> tokens = token_ids(*engine, 12);
   const auto n = static_cast<int64_t>(tokens.size());
@@ -130,7 +130,7 @@ void check_formula(const std::string& path) {
       u.push_back(static_cast<float>(sum));
     }
   }
-  ASSERT_OK_AND_ASSIGN(const auto alone, load_engine(block_alone(path, inputs)));
+  ASSERT_OK_AND_ASSIGN(const auto alone, load_engine(block_alone(path, of_file, inputs)));
   ASSERT_OK_AND_ASSIGN(const auto reference, Session::create(alone, {.n_ctx = 32, .n_ubatch = 16, .n_outputs = 16}));
   std::vector<int32_t> ids(tokens.size());
   std::iota(ids.begin(), ids.end(), 0);
@@ -138,7 +138,8 @@ void check_formula(const std::string& path) {
 
   ASSERT_OK_AND_ASSIGN(
       const auto head,
-      Session::create(engine, {.n_ctx = 32, .n_ubatch = 16, .n_outputs = 16, .part = SessionPart::head}));
+      Session::create(engine,
+                      {.n_ctx = 32, .n_ubatch = 16, .n_outputs = 16, .part = SessionPart::head, .head_block = index}));
   ASSERT_OK(head->decode_after(all_logits(tokens), before));
   const std::vector<float> got = all_rows(*head);
   ASSERT_EQ(got.size(), want.size());
@@ -169,6 +170,15 @@ TEST(PredictionHead, ComputesItsFormulaInEveryArchitecture) {
       SCOPED_TRACE(name);
       check_formula(head_model(name, weights));
     }
+}
+
+TEST(PredictionHead, EachBlockComputesItsFormula) {
+  for (const char* name : kBlockModels)
+    for (const HeadWeights weights : {HeadWeights::own, HeadWeights::of_model})
+      for (const size_t index : {0u, 1u, 2u}) {
+        SCOPED_TRACE(std::string(name) + std::to_string(index));
+        check_formula(head_model(name, weights), index);
+      }
 }
 
 // --- refusals
@@ -248,7 +258,9 @@ Result<HeadText> write(Session& session, const std::shared_ptr<Engine>& engine, 
 TEST(PredictionHead, AThousandTextsAreTheSame) {
   int64_t n_accepted = 0;
   const uint32_t n_texts = runs_all_cases() ? 200 : 8;  // of each architecture
-  for (const char* name : kHeadModels) {
+  std::vector<const char*> names(std::begin(kHeadModels), std::end(kHeadModels));
+  names.insert(names.end(), std::begin(kBlockModels), std::end(kBlockModels));
+  for (const char* name : names) {
     SCOPED_TRACE(name);
     ASSERT_OK_AND_ASSIGN(const LoadedModel model, load_with_head(head_model(name)));
     ASSERT_OK_AND_ASSIGN(const auto plain, Session::create(model.engine, {.n_ctx = 128, .n_ubatch = 16}));
@@ -280,8 +292,31 @@ TEST(PredictionHead, AHeadThatComputesTheModelIsAlwaysRight) {
   EXPECT_GE(text.counts.n_drafted, 48);  // 5 of 6 tokens
 }
 
+// Each block makes one guess of a step, so a wrong one makes the guesses from there on wrong.
+TEST(PredictionHead, EachBlockMakesOneGuess) {
+  const auto count = [](const std::string& path) {
+    const auto model = load_with_head(path);
+    EXPECT_OK(model);
+    const auto speculator = model->create_speculator().value();
+    const GenerateOptions options{.n_predict = 60, .ignore_end = true};
+    const auto text = write(*model->session, model->engine, {.seed = 1, .temp = 0}, options,
+                            token_ids(*model->engine, 7), speculator.get());
+    EXPECT_OK(text);
+    EXPECT_EQ(text->tokens.size(), 60u);
+    return text->counts;
+  };
+  const SpeculationCounts right = count(copying_head_model(3));
+  EXPECT_EQ(right.n_accepted, right.n_drafted);
+  EXPECT_GE(right.n_drafted, 40);                  // 3 of 4 tokens
+  EXPECT_LE(right.n_drafted, 3 * right.n_drafts);  // not more than there are blocks
+  const SpeculationCounts second = count(copying_head_model(3, 1)), first = count(copying_head_model(3, 0));
+  EXPECT_GE(second.n_accepted, second.n_drafts - 1);  // those of the first block
+  EXPECT_LT(second.n_accepted, 3 * second.n_drafts / 2);
+  EXPECT_LT(first.n_accepted, first.n_drafts / 2);
+}
+
 TEST(PredictionHead, ItGuessesTheSameOnOtherDevices) {
-  for (const std::string& path : {copying_head_model(), head_model("qwen35")}) {
+  for (const std::string& path : {copying_head_model(), head_model("qwen35"), head_model("mimo2:3")}) {
     std::vector<HeadText> texts;
     const auto registry = [] { return fake_registry({{}, {.name = "fake:1"}}); };
     for (const PlacementOptions& placement :
@@ -324,6 +359,34 @@ Result<std::vector<int32_t>> fresh_guesses(const LoadedModel& model, std::span<c
   drafter.begin(text);
   TESSERA_TRY(model.session->decode(Batch::prompt(text.first(text.size() - 1), 0, 0)));
   return guesses_after(drafter, n, std::ssize(text) - 1);
+}
+
+// Block i computes the text's last token and the guesses before its own, each with the state of the block that made it.
+TEST(PredictionHead, LaterBlocksTakeTheStatesOfEarlierOnes) {
+  constexpr size_t kRead = 10;
+  for (const char* name : kBlockModels) {
+    SCOPED_TRACE(name);
+    const std::string path = head_model(name);
+    ASSERT_OK_AND_ASSIGN(const LoadedModel model, load_with_head(path));
+    const auto text = token_ids(*model.engine, kRead + 1);
+    ASSERT_OK_AND_ASSIGN(const auto got, fresh_guesses(model, text, 5));
+    const auto width = static_cast<size_t>(model.engine->model().info().n_embd);
+    std::vector<float> before(width, 0.0f);
+    before.insert(before.end(), model.session->hidden().begin(), model.session->hidden().end());
+    std::vector<int32_t> tokens(text.end() - 1, text.end());
+    std::vector<float> states(before.end() - static_cast<ptrdiff_t>(width), before.end());
+    for (size_t i = 0; i < 3; ++i) {
+      ASSERT_OK_AND_ASSIGN(
+          const auto block,
+          Session::create(model.engine, {.n_ctx = 32, .n_ubatch = 16, .part = SessionPart::head, .head_block = i}));
+      ASSERT_OK(block->decode_after(Batch::prompt(std::span(text).first(kRead), 0, 0),
+                                    std::span(before).first(kRead * width)));
+      ASSERT_OK(block->decode_after(Batch::prompt(tokens, kRead, 0), states));
+      tokens.push_back(static_cast<int32_t>(std::ranges::max_element(block->logits(0)) - block->logits(0).begin()));
+      states.insert(states.end(), block->hidden().begin(), block->hidden().end());
+    }
+    EXPECT_EQ(got, std::vector<int32_t>(tokens.begin() + 1, tokens.end()));
+  }
 }
 
 class FollowingHead : public ::testing::TestWithParam<const char*> {
@@ -395,15 +458,19 @@ TEST_P(FollowingHead, AHeadWithoutTheTokenBeforeMakesNoGuess) {
   ASSERT_OK_AND_ASSIGN(const auto ahead, guesses_after(drafter, 4, 21));
   EXPECT_TRUE(ahead.empty());
   ASSERT_OK_AND_ASSIGN(const auto guesses, guesses_after(drafter, 4, 20));
-  EXPECT_EQ(guesses.size(), 4u);
+  EXPECT_EQ(guesses.size(), std::string(GetParam()).ends_with(":3") ? 3u : 4u);
   EXPECT_GT(drafter.ms_per_token(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Heads, FollowingHead, ::testing::ValuesIn(kHeadModels), [](const auto& info) {
+std::string parameter_name(const ::testing::TestParamInfo<const char*>& info) {
   std::string name = info.param;
-  std::ranges::replace(name, '-', '_');
+  for (char& c : name)
+    if (c == '-' || c == ':') c = '_';
   return name;
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, FollowingHead, ::testing::ValuesIn(kHeadModels), parameter_name);
+INSTANTIATE_TEST_SUITE_P(HeadsOfBlocks, FollowingHead, ::testing::ValuesIn(kBlockModels), parameter_name);
 
 // The hidden states of the last 64 tokens are kept, so the head goes back as far without a loss.
 TEST(PredictionHead, ItGoesBackAsFarAsTheModel) {
@@ -463,8 +530,8 @@ TEST(PredictionHead, AFullCacheIsEmptied) {
 }
 
 TEST(PredictionHead, PlannedBytesAreTaken) {
-  for (const int64_t n_ctx : {64, 1000}) {
-    ASSERT_OK_AND_ASSIGN(const LoadedModel model, load_with_head(head_model("qwen35"), 3, n_ctx));
+  for (const auto& [name, n_ctx] : {std::pair("qwen35", 64), {"qwen35", 1000}, {"step35:3", 1000}}) {
+    ASSERT_OK_AND_ASSIGN(const LoadedModel model, load_with_head(head_model(name), 3, n_ctx));
     SessionOptions session = model.session->options();
     ASSERT_OK_AND_ASSIGN(const MemoryReport plan, plan_sessions(*model.engine, session, {}));
     const MemoryReport taken = model.allocated_memory();

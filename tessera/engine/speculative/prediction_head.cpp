@@ -11,7 +11,7 @@ namespace tessera {
 
 namespace {
 
-// The options of the head's session.
+// The options of the session of a block.
 SessionOptions head_session(const Engine& engine, const SessionOptions& given, int64_t most_unread) {
   const int64_t n_ctx = given.n_ctx > 0 ? given.n_ctx : engine.model().info().n_ctx_train;
   return {.n_ctx = std::min(n_ctx + given.n_sequences * SpeculationOptions::kMostGuesses, kMaxContext),
@@ -28,10 +28,12 @@ SessionOptions head_session(const Engine& engine, const SessionOptions& given, i
 }  // namespace
 
 Result<MemoryReport> PredictionHead::plan(const Engine& engine, const SessionOptions& model_session) {
-  const SessionOptions options = head_session(engine, model_session, kMostUnread);
+  SessionOptions options = head_session(engine, model_session, kMostUnread);
   MemoryReport report;
-  TESSERA_ASSIGN(const MemoryReport session, Session::plan(engine, options));
-  report.add_session(session);
+  for (; options.head_block < engine.model().n_head_blocks(); ++options.head_block) {
+    TESSERA_ASSIGN(const MemoryReport session, Session::plan(engine, options));
+    report.add_session(session);
+  }
   const int64_t n_rows = options.n_sequences * kHiddenRows + std::min(options.n_ubatch, options.n_ctx);
   report.parts.push_back(
       {MemoryPart::Kind::output, "host", "host", to_size(n_rows * engine.model().info().n_embd) * sizeof(float)});
@@ -40,7 +42,7 @@ Result<MemoryReport> PredictionHead::plan(const Engine& engine, const SessionOpt
 
 MemoryReport PredictionHead::allocated_memory() const {
   MemoryReport report;
-  report.add_session(session_->allocated_memory());
+  for (const auto& block : blocks_) report.add_session(block->allocated_memory());
   size_t n = rows_.capacity();
   for (const Follower& follower : followers_) n += follower.hidden.size();
   report.parts.push_back({MemoryPart::Kind::output, "host", "host", n * sizeof(float)});
@@ -48,18 +50,24 @@ MemoryReport PredictionHead::allocated_memory() const {
 }
 
 Result<std::unique_ptr<PredictionHead>> PredictionHead::create(std::shared_ptr<const Engine> engine, Session& session) {
-  const SessionOptions options = head_session(*engine, session.options(), kMostUnread);
-  TESSERA_ASSIGN(auto own, Session::create(std::move(engine), options, &session));
-  return std::unique_ptr<PredictionHead>(new PredictionHead(std::move(own), session));
+  SessionOptions options = head_session(*engine, session.options(), kMostUnread);
+  std::vector<std::unique_ptr<Session>> blocks;
+  for (; options.head_block < engine->model().n_head_blocks(); ++options.head_block) {
+    TESSERA_ASSIGN(auto block, Session::create(engine, options, &session));
+    blocks.push_back(std::move(block));
+  }
+  if (blocks.empty())
+    return fail(ErrorCode::invalid_argument, "{}: no prediction head was loaded", engine->files().name());
+  return std::unique_ptr<PredictionHead>(new PredictionHead(std::move(blocks), session));
 }
 
-PredictionHead::PredictionHead(std::unique_ptr<Session> session, Session& followed)
-    : session_(std::move(session)),
+PredictionHead::PredictionHead(std::vector<std::unique_ptr<Session>> blocks, Session& followed)
+    : blocks_(std::move(blocks)),
       followed_(followed),
-      n_embd_(session_->engine().model().info().n_embd),
-      followers_(to_size(session_->options().n_sequences)) {
+      n_embd_(followed.engine().model().info().n_embd),
+      followers_(to_size(options().n_sequences)) {
   for (Follower& follower : followers_) follower.hidden.resize(to_size(kHiddenRows * n_embd_));
-  rows_.reserve(to_size(session_->options().n_ubatch * n_embd_));
+  rows_.reserve(to_size(options().n_ubatch * n_embd_));
   followed_.follow_hidden([this](auto tokens, auto hidden) { follow(tokens, hidden); });
 }
 
@@ -78,13 +86,19 @@ Result<> PredictionHead::forget(int32_t sequence, int32_t begin) {
   Follower& follower = followers_[to_size(sequence)];
   follower.begin = follower.n_read = follower.first_hidden = begin;
   follower.tokens.clear();
-  return session_->remove(sequence, 0, static_cast<int32_t>(session_->n_ctx()));
+  return remove(sequence, 0, static_cast<int32_t>(options().n_ctx));
+}
+
+// Removes tokens from the caches of all blocks.
+Result<> PredictionHead::remove(int32_t sequence, int32_t begin, int32_t end) {
+  for (const auto& block : blocks_) TESSERA_TRY(block->remove(sequence, begin, end));
+  return {};
 }
 
 Result<> PredictionHead::cut(int32_t sequence, int32_t end) {
   Follower& follower = followers_[to_size(sequence)];
   if (end < follower.n_read) {
-    TESSERA_TRY(session_->remove(sequence, end - follower.begin, follower.n_read - follower.begin));
+    TESSERA_TRY(remove(sequence, end - follower.begin, follower.n_read - follower.begin));
     follower.n_read = end;
   }
   if (end < follower.end()) follower.tokens.resize(to_size(end - follower.begin));
@@ -160,38 +174,66 @@ void PredictionHead::add_unread(int32_t sequence) {
 
 Result<> PredictionHead::read(int32_t sequence) {
   add_unread(sequence);
-  TESSERA_TRY(session_->decode_after(batch_, rows_));
-  followers_[to_size(sequence)].n_read = followers_[to_size(sequence)].end();
+  if (batch_.size() == 0) return {};
+  for (const auto& block : blocks_) TESSERA_TRY(block->decode_after(batch_, rows_));
+  Follower& follower = followers_[to_size(sequence)];
+  follower.n_read = follower.end();
   return {};
 }
 
-// The K and V of guesses come from the head's own hidden states. Those of the model replace them.
-Result<> PredictionHead::draft(const BatchToken& last, int64_t n_most, FunctionRef<bool(const DraftToken&)> add,
-                               const CancelToken* cancel) {
+// Adds a guess to batch_ and rows_, with the hidden state that `block` gave with it. A single block has the tokens
+// before it in its cache. Blocks that take turns compute them anew.
+void PredictionHead::add_guess(const Session& block, BatchToken guess) {
+  if (blocks_.size() == 1) {
+    rows_.clear();
+    batch_.clear();
+  }
+  std::vector<BatchToken> tokens(batch_.tokens().begin(), batch_.tokens().end());
+  batch_.clear();
+  for (BatchToken& token : tokens) {
+    token.wants_logits = false;
+    batch_.add(token);
+  }
+  batch_.add(guess);
+  rows_.insert(rows_.end(), block.hidden().begin(), block.hidden().end());
+}
+
+// Guesses from what the blocks have read; a single one reads the rest together with its first guess. The K and V of
+// guesses come from the head's own hidden states. Those of the model replace them.
+Result<> PredictionHead::draft_from(const BatchToken& last, int64_t n_most, FunctionRef<bool(const DraftToken&)> add,
+                                    const CancelToken* cancel) {
   const int32_t sequence = last.sequence;
   Follower& follower = followers_[to_size(sequence)];
-  if (!has_hidden(follower, last.position - 1)) return {};
-  TESSERA_TRY(cut(sequence, last.position));
   add_unread(sequence);
   add_row(sequence, last.token, last.position, true);
+  const bool takes_turns = blocks_.size() > 1;
+  if (takes_turns) n_most = std::min<int64_t>(n_most, std::ssize(blocks_));
   Result<> done;
   int32_t end = last.position;
-  for (int64_t n = 1; done && n <= n_most; ++n) {
+  for (int64_t n = 0; n < n_most; ++n) {
+    Session& block = *blocks_[takes_turns ? to_size(n) : 0];
     const auto start = std::chrono::steady_clock::now();
-    done = session_->decode_after(batch_, rows_, cancel);
+    done = block.decode_after(batch_, rows_, cancel);
     if (!done) break;
     follower.n_read = last.position;
     ++end;
-    const DraftToken guess = best_guess(session_->logits(0));
+    const DraftToken guess = best_guess(block.logits(0));
     average_in(ms_per_token_,
                std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     if (!add(guess)) break;
-    rows_.assign(session_->hidden().begin(), session_->hidden().end());
-    batch_.clear();
-    batch_.add({.token = guess.token, .position = end - follower.begin, .sequence = sequence, .wants_logits = true});
+    add_guess(block,
+              {.token = guess.token, .position = end - follower.begin, .sequence = sequence, .wants_logits = true});
   }
-  if (end > last.position)
-    TESSERA_TRY(session_->remove(sequence, last.position - follower.begin, end - follower.begin));
+  if (end > last.position) TESSERA_TRY(remove(sequence, last.position - follower.begin, end - follower.begin));
+  return done;
+}
+
+Result<> PredictionHead::draft(const BatchToken& last, int64_t n_most, FunctionRef<bool(const DraftToken&)> add,
+                               const CancelToken* cancel) {
+  if (!has_hidden(followers_[to_size(last.sequence)], last.position - 1)) return {};
+  TESSERA_TRY(cut(last.sequence, last.position));
+  Result<> done = blocks_.size() > 1 ? read(last.sequence) : Result<>();
+  if (done) done = draft_from(last, n_most, add, cancel);
   if (!done && done.error().code() == ErrorCode::limit) return {};  // no room for a guess
   return done;
 }

@@ -1,6 +1,9 @@
 // A model's prediction head at work: it reads what the model computes, and guesses from there. It has a session of its
 // own, whose sequences follow those of the model's session: it reads each token that the model has computed, at the
 // same position and with the hidden state of the token before.
+//
+// A head of several blocks has a session for each, and all of them read the text. Block i makes guess i. It computes
+// all guesses before that one too, each with the hidden state of the block that made it.
 #pragma once
 
 #include <memory>
@@ -56,19 +59,25 @@ class PredictionHead {
     int32_t end() const { return begin + static_cast<int32_t>(tokens.size()); }
   };
 
-  PredictionHead(std::unique_ptr<Session> session, Session& followed);
+  PredictionHead(std::vector<std::unique_ptr<Session>> blocks, Session& followed);
   void follow(std::span<const BatchToken> tokens, std::span<const float> hidden);
   void append(const BatchToken& token, std::span<const float> hidden);
   void add_row(int32_t sequence, int32_t token, int32_t position, bool wants_logits);
   void add_unread(int32_t sequence);
   Result<> read(int32_t sequence);
+  Result<> remove(int32_t sequence, int32_t begin, int32_t end);
+  void add_guess(const Session& block, BatchToken guess);
+  Result<> draft_from(const BatchToken& last, int64_t n_most, FunctionRef<bool(const DraftToken&)> add,
+                      const CancelToken* cancel);
   Result<> cut(int32_t sequence, int32_t end);
   Result<> forget(int32_t sequence, int32_t begin);
   void forget_all();
   std::span<float> hidden_row(Follower& follower, int32_t position) const;
   static bool has_hidden(const Follower& follower, int32_t position);
 
-  std::unique_ptr<Session> session_;
+  const SessionOptions& options() const { return blocks_.front()->options(); }
+
+  std::vector<std::unique_ptr<Session>> blocks_;
   Session& followed_;
   int64_t n_embd_;
   std::vector<Follower> followers_;  // by sequence

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,16 @@
 #include "tessera/nn/rope.h"
 
 namespace tessera {
+
+/// A draft model in a file of its own that takes hidden states of the model for which it guesses, like a prediction
+/// head.
+struct FollowerInfo {
+  /// Layers of the other model whose inputs it takes (see Model::join_states()); n_layers: the output of the last one.
+  /// Empty: it takes the inputs of the output layer.
+  std::vector<int64_t> layers{};
+  bool borrows_cache = false;     // it attends to K and V of the other model, and all guesses have the same position
+  std::vector<int32_t> tokens{};  // by logit: the token of the other model; empty: the same tokens
+};
 
 struct ModelInfo {
   std::string architecture;
@@ -33,10 +44,17 @@ struct ModelInfo {
   std::optional<nn::Pooling> pooling{};         // of embeddings, if the file defines it
   nn::Pooling rank_pooling = nn::Pooling::cls;  // of the input of the rank head
   int64_t n_scores = 0;                         // number of outputs of the rank head; 0: no rank head
+  int64_t n_hidden = 0;  // elements of a hidden state that a head or a draft model takes and gives; 0: n_embd
+  std::optional<FollowerInfo> follower{};
   bool projects_pooled = false;  // pooled embeddings pass through layers of their own, which are in place of the head
 
   /// True if Model::build_rank() has a result.
   bool has_pooled_head() const { return n_scores > 0 || projects_pooled; }
+  /// Elements of a row of logits.
+  int64_t n_logits() const {
+    return follower && !follower->tokens.empty() ? static_cast<int64_t>(follower->tokens.size()) : n_vocab;
+  }
+  int64_t hidden_width() const { return n_hidden > 0 ? n_hidden : n_embd; }
   /// True if an encoder reads the prompt and a decoder generates. Embeddings are then the encoder's.
   bool has_encoder() const { return !encoder_layers.empty(); }
   /// True if the embedding of a token depends only on the token and those before it.
@@ -76,12 +94,27 @@ class Model {
   virtual HiddenRows build_hidden(GraphBuilder& /*b*/, const nn::BatchInputs& /*in*/, const KvCache& /*cache*/) const {
     return {};
   }
+  /// The same step as build(), which also returns the hidden states [hidden_width of `follower`, n] of all tokens that
+  /// a draft model takes. Absent values: not supported.
+  virtual HiddenRows build_followed(GraphBuilder& /*b*/, const nn::BatchInputs& /*in*/, const KvCache& /*cache*/,
+                                    const Model& /*follower*/) const {
+    return {};
+  }
   /// Only if info().has_encoder(). Runs the encoder on prompts that are complete in the micro-batch, and stores its K
   /// and V for the decoder in `cache`, a cache of encoder_layers. in.outputs are all tokens.
   virtual void build_encoder(GraphBuilder& /*b*/, const nn::BatchInputs& /*in*/, const KvCache& /*cache*/) const {}
   /// Returns the scores [n_scores, n] of pooled embeddings x [n_embd, n]. Only if info().n_scores > 0. With
   /// info().projects_pooled, returns the projected embeddings [n_embd, n].
   virtual Value build_rank(GraphBuilder& b, Value x) const = 0;
+
+  // --- of a draft model, if info().follower; build_hidden() is its step, as that of a head
+
+  /// Takes what the file lacks from the model for which it guesses, which must outlive it. Before the weights are
+  /// placed. Errors: mismatch (it was not made for that model), with file, key and values.
+  virtual Result<> follow(const Model& /*target*/) { return {}; }
+  /// Adds the product that makes the hidden states [hidden_width, n] of the inputs [n_embd of the target, n] of the
+  /// layers in info().follower.
+  virtual Value join_states(GraphBuilder& /*b*/, std::span<const Value> /*states*/) const { return {}; }
 
   /// Whether the file has a prediction head that is supported.
   virtual bool may_add_head() const { return false; }

@@ -86,14 +86,17 @@ LayerBuilder Transformer::layer_builder(GraphBuilder& b, const nn::BatchInputs& 
   return s;
 }
 
-Value Transformer::run_layers(LayerBuilder& s) const {
+// inputs: gets the input of each layer, then the output of the last one.
+Value Transformer::run_layers(LayerBuilder& s, std::vector<Value>* inputs) const {
   Value x = embed(s);
   for (; s.layer < std::ssize(layers_); ++s.layer) {
+    if (inputs != nullptr) inputs->push_back(x);
     const int64_t block = s.layer % n_layers_;
     if (block == 0 && s.layer > 0 && norms_loops_) x = s.norm(x, output_norm_);
     x = s.b.adapt_layer(layer(s, x, layers_[to_size(s.layer)]), block);
     s.b.name(x, fmt::format("layer.{}", s.layer));
   }
+  if (inputs != nullptr) inputs->push_back(x);
   return x;
 }
 

@@ -81,6 +81,8 @@ class Transformer : public Model {
   Value build(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const override;
   Value build_embeddings(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const override;
   HiddenRows build_hidden(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const override;
+  HiddenRows build_followed(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache,
+                            const Model& follower) const override;
   Value build_rank(GraphBuilder& b, Value x) const override;
   bool may_add_head() const override;
   Result<> add_head() override;
@@ -90,6 +92,8 @@ class Transformer : public Model {
 
   /// Reads the keys of the architecture, after the common ones.
   virtual Result<> read_keys() { return {}; }
+  /// Lists the embeddings, the final norm, the output layer and the factors of ropes.
+  virtual void list_outer();
   /// Lists weights outside the layers, besides those of list_outer().
   virtual void list_more() {}
   /// Lists the weights of one layer. Default: norms, attention and feed-forward block or experts as the traits say.
@@ -142,6 +146,13 @@ class Transformer : public Model {
 
   /// feed_forward_length of a layer with a dense block. Errors are recorded in the weights.
   int64_t n_ff(int64_t il);
+
+  /// rope_freqs, or rope_factors_short and rope_factors_long, of rope 0.
+  void list_rope_factors();
+
+  // --- the graph
+
+  LayerBuilder layer_builder(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache, int64_t n_layers) const;
 
   // --- keys
 
@@ -215,19 +226,16 @@ class Transformer : public Model {
   void repeat_layers();
   Result<nn::Router> read_router() const;
   Result<int64_t> n_ff_shared_expert() const;
-  LayerBuilder layer_builder(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache, int64_t n_layers) const;
-  Value run_layers(LayerBuilder& s) const;
+  Value run_layers(LayerBuilder& s, std::vector<Value>* inputs = nullptr) const;
   /// The hidden state of prediction heads, of a layer's output and its norm.
   Value head_state(Value x, Value normed) const { return traits_.heads == PredictionHeads::before_norm ? x : normed; }
   Value final_rows(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache) const;
   Value logits(GraphBuilder& b, Value x, const nn::Linear& output) const;
-  void list_outer();
   void list_output();
   std::unique_ptr<const Model> list_head(int64_t il);
   void list_token_types();
   nn::HeadGate head_gate(int64_t il, const nn::Attention& attention);
   void list_rank_head();
-  void list_rope_factors();
   nn::Linear ffn_linear(int64_t il, std::string_view name, int64_t n_in, int64_t n_out);
   void finish_cache_layers(ModelInfo& info, std::span<const TransformerLayer> layers, int64_t first_block) const;
   nn::ExpertLinear expert_linear(const std::string& name, int64_t n_in, int64_t n_out);

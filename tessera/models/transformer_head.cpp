@@ -63,6 +63,17 @@ HiddenRows Transformer::build_hidden(GraphBuilder& b, const nn::BatchInputs& in,
   return {.logits = logits(b, s.wanted(normed), output_), .hidden = hidden};
 }
 
+HiddenRows Transformer::build_followed(GraphBuilder& b, const nn::BatchInputs& in, const KvCache& cache,
+                                       const Model& follower) const {
+  LayerBuilder s = layer_builder(b, in, cache, std::ssize(layers_) + 1);
+  std::vector<Value> inputs, states;
+  const Value x = run_layers(s, &inputs), normed = s.norm(x, output_norm_);
+  for (const int64_t layer : follower.info().follower->layers) states.push_back(inputs[to_size(layer)]);
+  // Without wanted tokens the graph ends at the logits.
+  const Value hidden = b.output(states.empty() ? normed : follower.join_states(b, states), "hidden");
+  return {.logits = logits(b, s.wanted(normed), output_), .hidden = hidden};
+}
+
 bool Transformer::may_add_head() const {
   return traits_.heads != PredictionHeads::none && n_blocks_ > n_layers_ &&
          weights_.has(block(n_layers_, "nextn.eh_proj.weight"));

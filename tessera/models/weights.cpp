@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace tessera {
 
 const Tensor* WeightTable::need(const std::string& name, const Shape& shape, Op use) {
@@ -39,6 +41,11 @@ const Tensor* WeightTable::add(const std::string& name, const Shape& shape, Op u
 void WeightTable::also_multiplies(const Tensor* tensor) {
   for (Weight& weight : weights_)
     if (&weight.tensor == tensor) weight.use = Op::mul_mat;
+}
+
+const Tensor* WeightTable::find_listed(std::string_view name) const {
+  const auto found = std::ranges::find_if(weights_, [&](const Weight& weight) { return weight.tensor.name == name; });
+  return found == weights_.end() ? nullptr : &found->tensor;
 }
 
 void WeightTable::fail_with(Error error) {

@@ -39,6 +39,9 @@ class WeightTable {
   /// Records that mul_mat also reads this listed tensor, such as an embedding that serves as the output layer too.
   void also_multiplies(const Tensor* tensor);
 
+  /// A listed tensor by name; null: none was listed.
+  const Tensor* find_listed(std::string_view name) const;
+
   const ModelFiles& files() const { return files_; }
   /// True if the model file has a tensor of this name. For a blueprint: true if this optional tensor will be created.
   bool has(const std::string& name) const { return files_.find_tensor(name) != nullptr || files_.wants(name); }

@@ -35,13 +35,17 @@ Result<> report_products(const PreparedGraph& prepared, const ProductObserver& o
 
 }  // namespace
 
-int64_t Session::row_width() const { return options_.embeddings ? model_->info().n_embd : model_->info().n_vocab; }
+int64_t Session::row_width() const { return options_.embeddings ? model_->info().n_embd : model_->info().n_logits(); }
+
+int64_t Session::hidden_width() const {
+  return (options_.follower == nullptr ? *model_ : options_.follower->model()).info().hidden_width();
+}
 
 // Elements of the hidden states of a micro-batch. Sizes are checked: a micro-batch and a row are bounded.
 int64_t Session::most_hidden() const {
   if (options_.part == SessionPart::model) return 0;
   const bool is_head = options_.part == SessionPart::head;
-  return (is_head ? std::min(options_.n_outputs, options_.n_ubatch) : options_.n_ubatch) * model_->info().n_embd;
+  return (is_head ? std::min(options_.n_outputs, options_.n_ubatch) : options_.n_ubatch) * hidden_width();
 }
 
 std::span<const float> Session::row(int64_t i) const { return {rows_.data() + i * row_width(), to_size(row_width())}; }
@@ -72,7 +76,7 @@ Result<> Session::decode(const Batch& batch, const CancelToken* cancel) {
 
 Result<> Session::decode_after(const Batch& batch, std::span<const float> hidden, const CancelToken* cancel) {
   if (options_.part != SessionPart::head || batch.size() > options_.n_ubatch ||
-      std::ssize(hidden) != batch.size() * model_->info().n_embd)
+      std::ssize(hidden) != batch.size() * hidden_width())
     return fail(ErrorCode::invalid_argument, "hidden states of {} elements for {} tokens of a head", hidden.size(),
                 batch.size());
   given_hidden_ = hidden;

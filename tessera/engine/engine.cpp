@@ -37,6 +37,14 @@ Result<std::shared_ptr<Engine>> Engine::open(const Registry& registry, std::uniq
   TESSERA_ASSIGN(engine->model_, create_model(*engine->files_, options.rope));
   if (options.head == HeadUse::needed || (options.head == HeadUse::optional && engine->model_->may_add_head()))
     TESSERA_TRY(engine->model_->add_head());
+  if (!engine->model_->info().follower) {
+    engine->options_.target = nullptr;  // needs no states of it
+  } else if (options.target == nullptr) {
+    return fail(ErrorCode::unsupported, "{}: a draft model ({}), which runs beside the model for which it guesses only",
+                engine->files_->name(), engine->model_->info().architecture);
+  } else {
+    TESSERA_TRY(engine->model_->follow(options.target->model()));
+  }
   TESSERA_ASSIGN(engine->tokenizer_, load_tokenizer(*engine->files_, engine->model_->info().n_vocab));
   engine->warnings_ = engine->tokenizer_->warnings();
   TESSERA_TRY(engine->place(options.placement));

@@ -26,6 +26,8 @@ enum class LoadMode : uint8_t {
 /// Whether the model's prediction head is loaded too: see Model::head().
 enum class HeadUse : uint8_t { none, optional, needed };  // optional: if there is one that is supported
 
+class Engine;
+
 struct EngineOptions {
   PlacementOptions placement{};
   LoadMode load = LoadMode::mmap;
@@ -35,6 +37,7 @@ struct EngineOptions {
   ThreadPoolOptions threads{};  // for packing
   RopeOverrides rope{};
   HeadUse head = HeadUse::none;
+  std::shared_ptr<const Engine> target{};  // of a draft model: the model for which it guesses
 };
 
 /// Called with the loaded share of the bytes, 0 to 1; returns false to stop.

@@ -36,7 +36,7 @@ Result<std::unique_ptr<PredictionHead>> create_head(const LoadedModel& model, Se
 }
 
 Result<> load_draft(LoadedModel& model, const SessionOptions& options, const LoadEvents& events) {
-  if (model.draft_engine == nullptr) return {};
+  if (model.draft_engine == nullptr || model.speculation.follower != nullptr) return {};
   TESSERA_TRY(model.draft_engine->load(events.progress));
   TESSERA_ASSIGN(model.draft, Session::create(model.draft_engine, options, model.session.get()));
   return {};
@@ -76,15 +76,23 @@ Result<LoadedModel> open_model(std::shared_ptr<const Registry> registry, const M
   }
   model.speculation = options.speculation;
   if (options.draft_path.empty()) return model;
-  TESSERA_ASSIGN(model.draft_engine, Engine::open(*model.registry, options.draft_path, options.engine));
+  EngineOptions draft = options.engine;
+  draft.target = model.engine;
+  TESSERA_ASSIGN(model.draft_engine, Engine::open(*model.registry, options.draft_path, draft));
   TESSERA_TRY(require_draft_model(*model.draft_engine, *model.engine));
+  if (!model.draft_engine->model().info().follower) return model;
+  if (options.speculation.uses(DraftKind::head))
+    return fail(ErrorCode::invalid_argument,
+                "{}: this draft model takes the place of the prediction head: want guesses by one of them",
+                options.draft_path);
+  model.speculation.follower = model.draft_engine;
   return model;
 }
 
 Result<SessionOptions> plan_draft(LoadedModel& model, const SessionOptions& asked) {
   model.fit.beside.clear();
   SessionOptions session;
-  if (model.draft_engine == nullptr) return session;
+  if (model.draft_engine == nullptr || model.speculation.follower != nullptr) return session;
   const int64_t n_ctx = asked.n_ctx > 0 ? asked.n_ctx : model.engine->model().info().n_ctx_train;
   const int64_t n_most = std::min(kDraftContext, model.draft_engine->model().info().n_ctx_train);
   session = {.n_ctx = std::min(n_ctx, n_most * asked.n_sequences),
@@ -120,6 +128,8 @@ Result<> load_session(LoadedModel& model, const SessionOptions& asked, const Loa
     TESSERA_ASSIGN(const Fitted fitted, fit(engine, model.adapters, asked, options));
     tell(events.on_choice, fitted.choice);
     auto loaded = load_weights(model, events);
+    if (loaded && model.speculation.follower != nullptr && !model.draft_engine->is_loaded())
+      loaded = model.draft_engine->load(events.progress);
     auto session = loaded ? Session::create(model.engine, fitted.session) : forward_error(loaded);
     auto head = session ? create_head(model, **session) : forward_error(session);
     auto embeddings = head ? create_embeddings(model, fitted.session) : forward_error(head);

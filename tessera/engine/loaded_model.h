@@ -51,10 +51,10 @@ struct LoadedModel {
   FitOptions fit{};
   SpeculationOptions speculation{};
   std::shared_ptr<Engine> draft_engine{};  // of a draft model; null: none
-  std::unique_ptr<Session> draft{};        // of draft_engine; null before load_session()
+  std::unique_ptr<Session> draft{};        // of draft_engine; null before load_session(), and if `head` runs it
   std::unique_ptr<Session> session{};      // null before load_session()
   std::unique_ptr<Session> embeddings{};   // for embeddings beside it, if fit.embeddings asks for it
-  std::unique_ptr<PredictionHead> head{};  // follows the session; null: none
+  std::unique_ptr<PredictionHead> head{};  // follows the session, with a draft model or not; null: none
 
   /// Lets the prediction head follow the session, if the session has what it takes. Errors: those of
   /// PredictionHead::create().
@@ -78,7 +78,8 @@ Result<LoadedModel> open_model(std::shared_ptr<const Registry> registry, const M
 Result<> load_weights(LoadedModel& model, const LoadEvents& events = {});
 
 /// Plans the draft model of an opened model beside a session as asked, on the devices as they are, and puts its bytes
-/// into model.fit.beside. Returns the options of its session. Does nothing without one. Errors: those of fit().
+/// into model.fit.beside. Returns the options of its session. Does nothing without one, or with one that takes hidden
+/// states, which plan_sessions() counts. Errors: those of fit().
 Result<SessionOptions> plan_draft(LoadedModel& model, const SessionOptions& asked);
 
 /// Fits an opened model to the devices (see fit()), loads it and creates its session, or two. If a device still runs

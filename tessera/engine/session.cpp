@@ -22,11 +22,16 @@ std::vector<int64_t> encoder_blocks_of(const ModelInfo& model) {
 
 Result<const Model*> part_of_model(const Engine& engine, const SessionOptions& options) {
   const Model& model = engine.model();
-  if (options.part == SessionPart::model) return &model;
+  const bool is_head = options.part == SessionPart::head;
+  if (model.info().follower && !is_head)
+    return fail(ErrorCode::invalid_argument, "{}: a draft model ({}), which takes hidden states", engine.files().name(),
+                model.info().architecture);
+  if (options.part == SessionPart::model || model.info().follower) return &model;
+  if (!is_head && options.follower != nullptr) return &model;
   const Model* head = model.head(options.head_block);
   if (head == nullptr)
     return fail(ErrorCode::invalid_argument, "{}: no prediction head was loaded", engine.files().name());
-  return options.part == SessionPart::head ? head : &model;
+  return is_head ? head : &model;
 }
 
 Result<SessionOptions> checked_options(const Engine& engine, SessionOptions options) {
@@ -56,7 +61,8 @@ Result<std::unique_ptr<Session>> Session::prepare(const Engine& engine, const Se
   TESSERA_ASSIGN(session->adapters_, AdapterSet::create(engine, options.adapters, session->options_.n_sequences));
   TESSERA_ASSIGN(session->graphs_,
                  StepGraphs::create(engine, *session->model_, session->options_, *session->memory_, session->adapters_,
-                                    beside == nullptr ? nullptr : beside->graphs_.get()));
+                                    {.graphs = beside == nullptr ? nullptr : beside->graphs_.get(),
+                                     .memory = beside == nullptr ? nullptr : beside->memory_.get()}));
   return session;
 }
 
@@ -86,11 +92,11 @@ Result<> Session::plan_memory(const Engine& engine) {
   return {};
 }
 
-Result<MemoryReport> Session::plan(const Engine& engine, const SessionOptions& options) {
+Result<MemoryReport> Session::plan(const Engine& engine, const SessionOptions& options, const Session* beside) {
   SessionOptions planned = options;
   // The choice would read weights, and memory does not depend on it.
   if (planned.attention == AttentionPrecision::automatic) planned.attention = AttentionPrecision::float32;
-  TESSERA_ASSIGN(const auto session, prepare(engine, planned));
+  TESSERA_ASSIGN(const auto session, prepare(engine, planned, beside));
   TESSERA_ASSIGN(const std::vector<Graph> graphs, session->graphs_->largest_graphs());
   TESSERA_ASSIGN(const std::vector<ComputeBytes> compute, session->executor().measure(graphs));
   const auto rows = checked_mul<uint64_t>(static_cast<uint64_t>(session->options_.n_outputs),

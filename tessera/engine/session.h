@@ -24,11 +24,14 @@ class Session {
  public:
   /// The bytes of a session, including those of the engine. Allocates no device memory; the engine need not be loaded.
   /// Errors: invalid_argument (an option out of range); unsupported; limit.
-  static Result<MemoryReport> plan(const Engine& engine, const SessionOptions& options);
+  /// beside: as for create(); it may be without memory.
+  static Result<MemoryReport> plan(const Engine& engine, const SessionOptions& options,
+                                   const Session* beside = nullptr);
   /// A session without memory, to inspect its steps. The engine must outlive it. Errors: those of plan().
   static Result<std::unique_ptr<const Session>> plan_session(const Engine& engine, const SessionOptions& options);
   /// The engine must be loaded. With `beside` the session computes with the threads of that one, so that theirs do not
-  /// compete for the cores; the two then run in turns. Errors: those of plan(); out_of_memory.
+  /// compete for the cores; the two then run in turns. A draft model that borrows a cache (FollowerInfo) attends to
+  /// that of `beside`, the session of the model for which it guesses. Errors: those of plan(); out_of_memory.
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Engine> engine, const SessionOptions& options,
                                                  const Session* beside = nullptr);
 
@@ -55,11 +58,14 @@ class Session {
 
   // --- prediction heads: see Model::head()
 
-  /// Computes a batch of a head. hidden: [n_embd, batch.size()], of the token before each token. The batch fits in a
-  /// micro-batch. Errors: those of decode(); invalid_argument (no head; hidden states or tokens of another number).
+  /// Elements of a hidden state that the session takes or gives.
+  int64_t hidden_width() const;
+  /// Computes a batch of a head. hidden: [hidden_width(), batch.size()], of the token before each token. The batch fits
+  /// in a micro-batch. Errors: those of decode(); invalid_argument (no head; hidden states or tokens of another
+  /// number).
   Result<> decode_after(const Batch& batch, std::span<const float> hidden, const CancelToken* cancel = nullptr);
-  /// Hidden states of the last micro-batch, valid until the next one: [n_embd, n] of all its tokens, or in a head of
-  /// those with wants_logits. Empty for SessionPart::model.
+  /// Hidden states of the last micro-batch, valid until the next one: [hidden_width(), n] of all its tokens, or in a
+  /// head of those with wants_logits. Empty for SessionPart::model.
   std::span<const float> hidden() const { return hidden_; }
   /// Sets a function that is called with the tokens and the hidden states of each micro-batch that decode() has
   /// computed, on its thread; empty: none. decode() may still fail, and its tokens are then removed. Only of

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -21,8 +22,8 @@ inline constexpr int64_t kMaxUbatch = 1 << 16;
 /// The part of a model that a session runs.
 enum class SessionPart : uint8_t {
   model,
-  model_with_hidden,  // a model whose hidden states a prediction head takes: see Session::follow_hidden()
-  head,               // the prediction head: see Session::decode_after()
+  model_with_hidden,  // a model whose hidden states a head or draft model takes: see Session::follow_hidden()
+  head,               // the prediction head, or a draft model that takes hidden states: see Session::decode_after()
 };
 
 /// Precision of the products of attention on the CPU.
@@ -39,11 +40,13 @@ struct SessionOptions {
   int64_t n_outputs = 1;    // maximum number of rows of logits or embeddings per decode()
   bool embeddings = false;  // rows are embeddings instead of logits
   SessionPart part = SessionPart::model;
-  size_t head_block = 0;       // of SessionPart::head: see Model::head()
-  int32_t n_checkpoints = 0;   // of recurrent states: see Session::checkpoint()
-  int64_t n_cache_tokens = 0;  // room for retained blocks, beyond that of n_ctx: see PrefixCache
-  int32_t n_cache_marks = 0;   // room for retained marks, of models that need_marks()
-  DType type_k = DType::f16;   // of the KV cache
+  size_t head_block = 0;                     // of SessionPart::head: see Model::head()
+  std::shared_ptr<const Engine> follower{};  // of model_with_hidden: the draft model that takes the hidden states;
+                                             // null: the model's own head
+  int32_t n_checkpoints = 0;                 // of recurrent states: see Session::checkpoint()
+  int64_t n_cache_tokens = 0;                // room for retained blocks, beyond that of n_ctx: see PrefixCache
+  int32_t n_cache_marks = 0;                 // room for retained marks, of models that need_marks()
+  DType type_k = DType::f16;                 // of the KV cache
   DType type_v = DType::f16;
   ActivationPrecision activations = ActivationPrecision::automatic;
   AttentionPrecision attention = AttentionPrecision::automatic;

@@ -23,9 +23,15 @@ StepGraphs::StepGraphs(const Model& model, const SessionOptions& options, const 
 
 Result<std::unique_ptr<StepGraphs>> StepGraphs::create(const Engine& engine, const Model& model,
                                                        const SessionOptions& options, const SequenceMemory& memory,
-                                                       AdapterSet& adapters, const StepGraphs* beside) {
+                                                       AdapterSet& adapters, Neighbour beside) {
   std::unique_ptr<StepGraphs> graphs(new StepGraphs(model, options, memory, adapters));
-  TESSERA_TRY(graphs->create_executor(engine, beside));
+  if (model.info().follower && model.info().follower->borrows_cache) {
+    if (beside.memory == nullptr)
+      return fail(ErrorCode::invalid_argument, "{}: there is no session whose K and V it could attend to",
+                  model.info().architecture);
+    graphs->borrowed_ = &beside.memory->kv();
+  }
+  TESSERA_TRY(graphs->create_executor(engine, beside.graphs));
   return graphs;
 }
 
@@ -80,19 +86,25 @@ std::string_view StepGraphs::warning() const {
 Result<Graph> StepGraphs::build_decoder(PreparedStep& step) const {
   GraphBuilder b;
   if (options_.observer) b.observe_products();
-  step.in = nn::add_batch_inputs(b, memory_, step.shape.n_tokens, step.shape.n_outputs);
+  step.in = borrowed_ == nullptr ? nn::add_batch_inputs(b, memory_, step.shape.n_tokens, step.shape.n_outputs)
+                                 : nn::add_batch_inputs(b, *borrowed_, step.shape.n_tokens, step.shape.n_outputs);
+  if (borrowed_ != nullptr)
+    for (nn::CacheInputs& group : step.in.groups) group.cells = {};  // nothing is stored
+  const KvCache& cache = borrowed_ == nullptr ? memory_.kv() : *borrowed_;
   step.in.int16_attention = options_.attention == AttentionPrecision::int16;
   step.adapters = adapters_.add_to(b, step.shape.adapters, step.in);
   if (options_.part == SessionPart::head)
-    step.in.hidden = b.input("hidden", DType::f32, {model_.info().n_embd, step.shape.n_tokens});
+    step.in.hidden = b.input("hidden", DType::f32, {model_.info().hidden_width(), step.shape.n_tokens});
   if (options_.embeddings) {
-    step.rows = model_.build_embeddings(b, step.in, memory_.kv());
+    step.rows = model_.build_embeddings(b, step.in, cache);
   } else if (options_.part != SessionPart::model) {
-    const HiddenRows rows = model_.build_hidden(b, step.in, memory_.kv());
+    const HiddenRows rows = options_.follower == nullptr
+                                ? model_.build_hidden(b, step.in, cache)
+                                : model_.build_followed(b, step.in, cache, options_.follower->model());
     step.rows = rows.logits;
     step.hidden = rows.hidden;
   } else {
-    step.rows = model_.build(b, step.in, memory_.kv());
+    step.rows = model_.build(b, step.in, cache);
   }
   return std::move(b).finish();
 }

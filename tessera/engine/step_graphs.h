@@ -37,11 +37,18 @@ struct PreparedStep {
 
 class StepGraphs {
  public:
+  /// A session whose backends are used where the devices are the same, and whose memory has the cache that a draft
+  /// model may borrow. Null: none.
+  struct Neighbour {
+    const StepGraphs* graphs = nullptr;
+    const SequenceMemory* memory = nullptr;
+  };
+
   /// Opens a backend per device. All arguments must outlive the result. Errors: those of Device::create_backend().
-  /// model: the engine's, or its head. beside: graphs whose backends are used where the devices are the same, or null.
+  /// invalid_argument (a draft model that borrows a cache, without a neighbour). model: the engine's, or its head.
   static Result<std::unique_ptr<StepGraphs>> create(const Engine& engine, const Model& model,
                                                     const SessionOptions& options, const SequenceMemory& memory,
-                                                    AdapterSet& adapters, const StepGraphs* beside);
+                                                    AdapterSet& adapters, Neighbour beside);
 
   Executor& executor() { return *executor_; }
   const Executor& executor() const { return *executor_; }
@@ -91,6 +98,7 @@ class StepGraphs {
   const Model& model_;
   const SessionOptions& options_;
   const SequenceMemory& memory_;
+  const KvCache* borrowed_ = nullptr;  // of another session, to which a draft model attends; null: that of memory_
   AdapterSet& adapters_;
   std::vector<std::shared_ptr<Backend>> backends_;  // of the engine's devices
   size_t n_pipeline_slots_ = 1;

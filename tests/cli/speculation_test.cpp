@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/cli_support.h"
+#include "tests/support/draft_file.h"
 #include "tests/support/head_model.h"
 #include "tests/support/spec_model.h"
 
@@ -15,7 +16,7 @@ using testing::ProgramOutput;
 using testing::run_program;
 
 TEST(SpeculationFlags, RunPrintsTheSameText) {
-  const std::string model = testing::story_model();
+  const std::string model = testing::story_model(), eagle = testing::eagle_file(model);
   for (const std::vector<std::string>& choice : {std::vector<std::string>{"--temp", "0"},
                                                  {"-s", "5"},
                                                  {"-s", "9", "--grammar", "root ::= (\"ab\" | \"cd\" | \" \")+"}}) {
@@ -28,6 +29,7 @@ TEST(SpeculationFlags, RunPrintsTheSameText) {
          {std::vector<std::string>{"--spec-type", "ngram"},
           {"--spec-type", "suffix,ngram"},
           {"-md", model},
+          {"-md", eagle},
           {"--spec-type", "suffix,draft", "--spec-draft-model", model, "--spec-draft-n-max", "63"}}) {
       std::vector<std::string> with = args;
       with.insert(with.end(), guesses.begin(), guesses.end());
@@ -43,11 +45,14 @@ TEST(SpeculationFlags, ChatsAndServersTakeThem) {
   const std::string model = testing::story_model();
   const std::vector<std::string> args = {"chat", "-m", model, "--temp", "0", "-n", "60", "-q", "-c", "512"};
   const std::string want = run_program(args, "Tell me a story.\nMore.\n").out;
-  std::vector<std::string> with = args;
-  with.insert(with.end(), {"--spec-type", "suffix"});
-  const ProgramOutput output = run_program(with, "Tell me a story.\nMore.\n");
-  EXPECT_EQ(output.status, 0) << output.err;
-  EXPECT_EQ(output.out, want);
+  for (const std::vector<std::string>& guesses :
+       {std::vector<std::string>{"--spec-type", "suffix"}, {"-md", testing::eagle_file(model)}}) {
+    std::vector<std::string> with = args;
+    with.insert(with.end(), guesses.begin(), guesses.end());
+    const ProgramOutput output = run_program(with, "Tell me a story.\nMore.\n");
+    EXPECT_EQ(output.status, 0) << output.err;
+    EXPECT_EQ(output.out, want);
+  }
 }
 
 TEST(SpeculationFlags, ThePlanHasTheDraftModel) {
@@ -65,6 +70,10 @@ TEST(SpeculationFlags, ThePlanHasTheDraftModel) {
   EXPECT_EQ(draft["weights_bytes"], 2 * plain["weights_bytes"].get<uint64_t>());
   EXPECT_EQ(draft["kv_bytes"], 2 * plain["kv_bytes"].get<uint64_t>());
   EXPECT_EQ(plan({"--spec-type", "none"}), plain);
+  const json eagle = plan({"-md", testing::eagle_file(model)});
+  EXPECT_GT(eagle["weights_bytes"], plain["weights_bytes"]);
+  EXPECT_GT(eagle["kv_bytes"], plain["kv_bytes"]);
+  EXPECT_LT(eagle["kv_bytes"], draft["kv_bytes"]);  // one layer
   const json server = plan({"--serve", "-np", "2", "-cram", "0"});
   const json with_draft = plan({"--serve", "-np", "2", "-cram", "0", "-md", model});
   EXPECT_EQ(with_draft["weights_bytes"], 2 * server["weights_bytes"].get<uint64_t>());
@@ -88,6 +97,9 @@ TEST(SpeculationFlags, BadOnesAreRefused) {
   expect_refusal(run({"-md", "/no/such/file.gguf"}), 1, "/no/such/file.gguf");
   expect_refusal(run({"-md", testing::write_temporary("broken.gguf", "GGUF is broken")}), 1, "broken.gguf");
   expect_refusal(run({"-md", testing::arch_model("llama-dense")}), 1, "not a draft model for");
+  const std::string eagle = testing::eagle_file(model, {.layers = {1, 2, 300}});
+  expect_refusal(run({"-md", eagle}), 1, "key 'eagle3.target_layers' has layer 300, and it has");
+  expect_refusal(run_program({"run", "-m", testing::eagle_file(model), "-p", "a"}), 1, "a draft model (eagle3)");
 }
 
 TEST(SpeculationFlags, APredictionHeadGuesses) {
@@ -146,6 +158,9 @@ TEST(SpeculationFlags, ReplayMeasuresAText) {
   EXPECT_EQ(table.status, 0) << table.err;
   EXPECT_NE(table.out.find("ngram"), std::string::npos) << table.out;
   EXPECT_NE(table.out.find(" 30 "), std::string::npos) << table.out;
+  const ProgramOutput draft = replay({"-md", testing::eagle_file(model), "-o", "json"});
+  ASSERT_EQ(draft.status, 0) << draft.err;
+  EXPECT_EQ(json::parse(draft.out)["spec_type"], "draft");
   expect_refusal(replay({}), 1, "--spec-type");
   expect_refusal(replay({"--spec-type", "ngram", "--replay-tokens", "100000"}), 1, "too few");
 }

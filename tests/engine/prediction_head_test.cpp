@@ -3,9 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/engine/generate.h"
-#include "tessera/engine/loaded_model.h"
-#include "tests/support/engine_support.h"
+#include "tests/engine/head_support.h"
 #include "tests/support/fake_device.h"
 #include "tests/support/head_model.h"
 
@@ -232,29 +230,6 @@ TEST(PredictionHead, HiddenStatesMustFitTheBatch) {
 
 // --- texts
 
-struct HeadText {
-  std::vector<int32_t> tokens{};
-  SpeculationCounts counts{};
-};
-
-Result<HeadText> write(Session& session, const std::shared_ptr<Engine>& engine, const sample::SamplerParams& params,
-                       GenerateOptions options, std::span<const int32_t> prompt, Speculator* speculator) {
-  TESSERA_TRY(session.clear());
-  TESSERA_ASSIGN(const auto chain, sample::Chain::create(params, sampling_vocab(engine), 128));
-  options.speculator = speculator;
-  Generator generator(session, *chain, 0, options);
-  TESSERA_TRY(generator.start(prompt, nullptr));
-  HeadText text;
-  while (true) {
-    TESSERA_ASSIGN(const int32_t token, generator.next(nullptr));
-    if (token < 0) break;
-    text.tokens.push_back(token);
-  }
-  if (speculator != nullptr) text.counts = speculator->counts();
-  TESSERA_TRY(generator.remove_guesses());
-  return text;
-}
-
 TEST(PredictionHead, AThousandTextsAreTheSame) {
   int64_t n_accepted = 0;
   const uint32_t n_texts = runs_all_cases() ? 200 : 8;  // of each architecture
@@ -269,9 +244,9 @@ TEST(PredictionHead, AThousandTextsAreTheSame) {
       const auto prompt = token_ids(*model.engine, 1 + i % 30, i + 1);
       const sample::SamplerParams params{.seed = i, .temp = i % 4 == 0 ? 0.0f : 0.25f * static_cast<float>(i % 4)};
       const GenerateOptions options{.n_predict = 10 + i % 30, .ignore_end = i % 2 == 0};
-      ASSERT_OK_AND_ASSIGN(const HeadText want, write(*plain, model.engine, params, options, prompt, nullptr));
+      ASSERT_OK_AND_ASSIGN(const HeadText want, write_text(*plain, model.engine, params, options, prompt, nullptr));
       ASSERT_OK_AND_ASSIGN(const HeadText got,
-                           write(*model.session, model.engine, params, options, prompt, speculator.get()));
+                           write_text(*model.session, model.engine, params, options, prompt, speculator.get()));
       ASSERT_EQ(got.tokens, want.tokens) << i;
     }
     EXPECT_GT(speculator->counts().n_drafted, 20 * n_texts);
@@ -285,8 +260,8 @@ TEST(PredictionHead, AHeadThatComputesTheModelIsAlwaysRight) {
   ASSERT_OK_AND_ASSIGN(const LoadedModel model, load_with_head(copying_head_model()));
   ASSERT_OK_AND_ASSIGN(const auto speculator, model.create_speculator());
   const GenerateOptions options{.n_predict = 60, .ignore_end = true};
-  ASSERT_OK_AND_ASSIGN(const HeadText text, write(*model.session, model.engine, {.seed = 1, .temp = 0}, options,
-                                                  token_ids(*model.engine, 7), speculator.get()));
+  ASSERT_OK_AND_ASSIGN(const HeadText text, write_text(*model.session, model.engine, {.seed = 1, .temp = 0}, options,
+                                                       token_ids(*model.engine, 7), speculator.get()));
   EXPECT_EQ(text.tokens.size(), 60u);
   EXPECT_EQ(text.counts.n_accepted, text.counts.n_drafted);
   EXPECT_GE(text.counts.n_drafted, 48);  // 5 of 6 tokens
@@ -299,8 +274,8 @@ TEST(PredictionHead, EachBlockMakesOneGuess) {
     EXPECT_OK(model);
     const auto speculator = model->create_speculator().value();
     const GenerateOptions options{.n_predict = 60, .ignore_end = true};
-    const auto text = write(*model->session, model->engine, {.seed = 1, .temp = 0}, options,
-                            token_ids(*model->engine, 7), speculator.get());
+    const auto text = write_text(*model->session, model->engine, {.seed = 1, .temp = 0}, options,
+                                 token_ids(*model->engine, 7), speculator.get());
     EXPECT_OK(text);
     EXPECT_EQ(text->tokens.size(), 60u);
     return text->counts;
@@ -326,8 +301,8 @@ TEST(PredictionHead, ItGuessesTheSameOnOtherDevices) {
       ASSERT_OK_AND_ASSIGN(const LoadedModel model, load_with_head(path, 1, 128, placement, registry()));
       ASSERT_OK_AND_ASSIGN(const auto speculator, model.create_speculator());
       const GenerateOptions options{.n_predict = 30, .ignore_end = true};
-      ASSERT_OK_AND_ASSIGN(texts.emplace_back(), write(*model.session, model.engine, {.seed = 1, .temp = 0}, options,
-                                                       token_ids(*model.engine, 50), speculator.get()));
+      ASSERT_OK_AND_ASSIGN(texts.emplace_back(), write_text(*model.session, model.engine, {.seed = 1, .temp = 0},
+                                                            options, token_ids(*model.engine, 50), speculator.get()));
       EXPECT_EQ(texts.back().tokens, texts.front().tokens);
       EXPECT_EQ(texts.back().counts.n_drafted, texts.front().counts.n_drafted);
       EXPECT_EQ(texts.back().counts.n_accepted, texts.front().counts.n_accepted);
@@ -338,28 +313,6 @@ TEST(PredictionHead, ItGuessesTheSameOnOtherDevices) {
 }
 
 // --- the cache that follows
-
-// The guesses after `text`, whose last token is at `position`.
-Result<std::vector<int32_t>> guesses_after(Drafter& drafter, int64_t n, int64_t position) {
-  std::vector<int32_t> guesses;
-  TESSERA_TRY(drafter.draft(
-      {.n_most = n, .position = static_cast<int32_t>(position)},
-      [&](const DraftToken& guess) {
-        guesses.push_back(guess.token);
-        return true;
-      },
-      nullptr));
-  return guesses;
-}
-
-// The guesses of a head that has read the text at once.
-Result<std::vector<int32_t>> fresh_guesses(const LoadedModel& model, std::span<const int32_t> text, int64_t n) {
-  TESSERA_TRY(model.session->remove(0, 0, 1000));
-  HeadDrafter drafter(*model.head, 0);
-  drafter.begin(text);
-  TESSERA_TRY(model.session->decode(Batch::prompt(text.first(text.size() - 1), 0, 0)));
-  return guesses_after(drafter, n, std::ssize(text) - 1);
-}
 
 // Block i computes the text's last token and the guesses before its own, each with the state of the block that made it.
 TEST(PredictionHead, LaterBlocksTakeTheStatesOfEarlierOnes) {

@@ -96,6 +96,7 @@ class Collector final : public server::TaskSink {
 struct SchedulerSetup {
   std::string model{};       // of tests/data/arch_specs; empty: the trained model
   std::string head_model{};  // the path of a model with a prediction head, which is used instead
+  std::string draft_file{};  // the path of a draft model for `model` that takes its hidden states
   int32_t n_cache_marks = 0;
   int32_t n_slots = 4;
   int64_t n_ctx = 512;
@@ -129,9 +130,12 @@ class SchedulerTest : public ::testing::Test {
                            .n_sequences = setup.n_slots,
                            .n_outputs = setup.n_slots + setup.n_score_rows,
                            .n_cache_marks = setup.n_cache_marks};
+    if (!setup.draft_file.empty()) {
+      ASSERT_OK_AND_ASSIGN(setup.options.speculation.follower, load_engine(setup.draft_file, {.target = engine_}));
+    }
     setup.options.speculation.extend(session);
     ASSERT_OK_AND_ASSIGN(session_, Session::create(engine_, session));
-    if (!setup.head_model.empty()) {
+    if (!setup.head_model.empty() || !setup.draft_file.empty()) {
       ASSERT_OK_AND_ASSIGN(head_, PredictionHead::create(engine_, *session_));
       setup.options.head = head_.get();
     }

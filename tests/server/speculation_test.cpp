@@ -3,6 +3,7 @@
 
 #include "tessera/engine/speculative/match_drafter.h"
 #include "tests/server/scheduler_support.h"
+#include "tests/support/draft_file.h"
 #include "tests/support/head_model.h"
 
 namespace tessera {
@@ -89,6 +90,26 @@ TEST_F(SpeculationTest, APredictionHeadServesAllSlots) {
     EXPECT_GT(metrics_->guesses.load(), 7 * 50u);
     EXPECT_GT(metrics_->right_guesses.load(), 0u);
   }
+}
+
+TEST_F(SpeculationTest, ADraftModelThatReadsHiddenStatesServesAllSlots) {
+  server::SchedulerOptions options;
+  options.speculation = {.kinds = {DraftKind::model}, .adapts = false};
+  open({.model = "llama-dense",
+        .draft_file = eagle_file(arch_model("llama-dense")),
+        .n_slots = 3,
+        .n_ubatch = 16,
+        .options = options});
+  std::vector<std::pair<std::vector<int32_t>, Running>> runs;
+  for (int64_t i = 0; i < 7; ++i) {
+    const int64_t seed = i % 2 == 0 ? 0 : i;
+    auto spec = sequence(4 + 5 * i, 50, seed, i);
+    std::vector<int32_t> want = alone(spec, seed);
+    runs.emplace_back(std::move(want), submit(std::move(spec)));
+  }
+  for (const auto& [want, running] : runs) EXPECT_EQ(running.collector->wait().front().tokens, want);
+  wait_until_idle();
+  EXPECT_GT(metrics_->guesses.load(), 7 * 50u);
 }
 
 TEST_F(SpeculationTest, AHeadThatComputesTheModelIsRightInAllSlots) {

@@ -28,32 +28,48 @@ SessionOptions head_session(const Engine& engine, const SessionOptions& given, i
 }  // namespace
 
 Result<MemoryReport> PredictionHead::plan(const Engine& engine, const SessionOptions& model_session) {
+  const Engine* follower = model_session.follower.get();
   SessionOptions options = head_session(engine, model_session, kMostUnread);
   MemoryReport report;
+  const int64_t n_rows = options.n_sequences * kHiddenRows + std::min(options.n_ubatch, options.n_ctx);
+  const int64_t width = (follower == nullptr ? engine : *follower).model().info().hidden_width();
+  report.parts.push_back({MemoryPart::Kind::output, "host", "host", to_size(n_rows * width) * sizeof(float)});
+  if (follower != nullptr) {
+    SessionOptions followed = model_session;
+    // The choice would read weights, and memory does not depend on it.
+    if (followed.attention == AttentionPrecision::automatic) followed.attention = AttentionPrecision::float32;
+    TESSERA_ASSIGN(const auto beside, Session::plan_session(engine, followed));
+    TESSERA_ASSIGN(const MemoryReport session, Session::plan(*follower, options, beside.get()));
+    report.add(session.parts);
+    return report;
+  }
   for (; options.head_block < engine.model().n_head_blocks(); ++options.head_block) {
     TESSERA_ASSIGN(const MemoryReport session, Session::plan(engine, options));
     report.add_session(session);
   }
-  const int64_t n_rows = options.n_sequences * kHiddenRows + std::min(options.n_ubatch, options.n_ctx);
-  report.parts.push_back(
-      {MemoryPart::Kind::output, "host", "host", to_size(n_rows * engine.model().info().n_embd) * sizeof(float)});
   return report;
 }
 
 MemoryReport PredictionHead::allocated_memory() const {
-  MemoryReport report;
-  for (const auto& block : blocks_) report.add_session(block->allocated_memory());
   size_t n = rows_.capacity();
   for (const Follower& follower : followers_) n += follower.hidden.size();
+  MemoryReport report;
   report.parts.push_back({MemoryPart::Kind::output, "host", "host", n * sizeof(float)});
+  const bool has_file = followed_.options().follower != nullptr;
+  for (const auto& block : blocks_) {
+    if (has_file) report.add(block->allocated_memory().parts);
+    if (!has_file) report.add_session(block->allocated_memory());
+  }
   return report;
 }
 
 Result<std::unique_ptr<PredictionHead>> PredictionHead::create(std::shared_ptr<const Engine> engine, Session& session) {
+  const std::shared_ptr<const Engine>& follower = session.options().follower;
   SessionOptions options = head_session(*engine, session.options(), kMostUnread);
   std::vector<std::unique_ptr<Session>> blocks;
-  for (; options.head_block < engine->model().n_head_blocks(); ++options.head_block) {
-    TESSERA_ASSIGN(auto block, Session::create(engine, options, &session));
+  const size_t n_blocks = follower != nullptr ? 1 : engine->model().n_head_blocks();
+  for (; options.head_block < n_blocks; ++options.head_block) {
+    TESSERA_ASSIGN(auto block, Session::create(follower != nullptr ? follower : engine, options, &session));
     blocks.push_back(std::move(block));
   }
   if (blocks.empty())
@@ -64,10 +80,17 @@ Result<std::unique_ptr<PredictionHead>> PredictionHead::create(std::shared_ptr<c
 PredictionHead::PredictionHead(std::vector<std::unique_ptr<Session>> blocks, Session& followed)
     : blocks_(std::move(blocks)),
       followed_(followed),
-      n_embd_(followed.engine().model().info().n_embd),
+      n_hidden_(followed.hidden_width()),
+      n_vocab_(followed.engine().model().info().n_vocab),
       followers_(to_size(options().n_sequences)) {
-  for (Follower& follower : followers_) follower.hidden.resize(to_size(kHiddenRows * n_embd_));
-  rows_.reserve(to_size(options().n_ubatch * n_embd_));
+  if (const auto& follower = followed.options().follower; follower != nullptr) {
+    const FollowerInfo& info = *follower->model().info().follower;
+    borrows_ = info.borrows_cache;
+    shift_ = info.layers.empty() ? 0 : 1;
+    tokens_ = info.tokens;
+  }
+  for (Follower& follower : followers_) follower.hidden.resize(to_size(kHiddenRows * n_hidden_));
+  rows_.reserve(to_size(options().n_ubatch * n_hidden_));
   followed_.follow_hidden([this](auto tokens, auto hidden) { follow(tokens, hidden); });
 }
 
@@ -84,7 +107,8 @@ void PredictionHead::forget_all() {
 
 Result<> PredictionHead::forget(int32_t sequence, int32_t begin) {
   Follower& follower = followers_[to_size(sequence)];
-  follower.begin = follower.n_read = follower.first_hidden = begin;
+  follower.begin = follower.first_hidden = begin;
+  follower.n_read = begin + shift_;
   follower.tokens.clear();
   return remove(sequence, 0, static_cast<int32_t>(options().n_ctx));
 }
@@ -98,8 +122,9 @@ Result<> PredictionHead::remove(int32_t sequence, int32_t begin, int32_t end) {
 Result<> PredictionHead::cut(int32_t sequence, int32_t end) {
   Follower& follower = followers_[to_size(sequence)];
   if (end < follower.n_read) {
-    TESSERA_TRY(remove(sequence, end - follower.begin, follower.n_read - follower.begin));
-    follower.n_read = end;
+    if (!borrows_)
+      TESSERA_TRY(remove(sequence, std::max(place_of(follower, end), 0), place_of(follower, follower.n_read)));
+    follower.n_read = std::max(end, follower.begin + shift_);
   }
   if (end < follower.end()) follower.tokens.resize(to_size(end - follower.begin));
   follower.first_hidden = std::min(follower.first_hidden, end);  // those before are lost
@@ -114,7 +139,7 @@ void PredictionHead::begin(int32_t sequence, std::span<const int32_t> text) {
 }
 
 std::span<float> PredictionHead::hidden_row(Follower& follower, int32_t position) const {
-  const auto width = to_size(n_embd_);
+  const auto width = to_size(n_hidden_);
   return std::span(follower.hidden).subspan(to_size(position % kHiddenRows) * width, width);
 }
 
@@ -125,7 +150,7 @@ bool PredictionHead::has_hidden(const Follower& follower, int32_t position) {
 // A head that cannot read on, such as one whose cache is full, forgets other texts, and in the end its own.
 void PredictionHead::follow(std::span<const BatchToken> tokens, std::span<const float> hidden) {
   if (n_users_ == 0) return;
-  const auto width = to_size(n_embd_);
+  const auto width = to_size(n_hidden_);
   for (size_t i = 0; i < tokens.size(); ++i) {
     const int32_t sequence = tokens[i].sequence;
     append(tokens[i], hidden.subspan(i * width, width));
@@ -158,26 +183,27 @@ void PredictionHead::add_row(int32_t sequence, int32_t token, int32_t position, 
     const auto before = hidden_row(follower, position - 1);
     rows_.insert(rows_.end(), before.begin(), before.end());
   } else {
-    rows_.insert(rows_.end(), to_size(n_embd_), 0.0f);
+    rows_.insert(rows_.end(), to_size(n_hidden_), 0.0f);
   }
   batch_.add(
-      {.token = token, .position = position - follower.begin, .sequence = sequence, .wants_logits = wants_logits});
+      {.token = token, .position = place_of(follower, position), .sequence = sequence, .wants_logits = wants_logits});
 }
 
 void PredictionHead::add_unread(int32_t sequence) {
   const Follower& follower = followers_[to_size(sequence)];
   batch_.clear();
   rows_.clear();
+  if (borrows_) return;
   for (int32_t position = follower.n_read; position < follower.end(); ++position)
     add_row(sequence, follower.tokens[to_size(position - follower.begin)], position, false);
 }
 
 Result<> PredictionHead::read(int32_t sequence) {
   add_unread(sequence);
-  if (batch_.size() == 0) return {};
-  for (const auto& block : blocks_) TESSERA_TRY(block->decode_after(batch_, rows_));
   Follower& follower = followers_[to_size(sequence)];
-  follower.n_read = follower.end();
+  if (batch_.size() > 0)
+    for (const auto& block : blocks_) TESSERA_TRY(block->decode_after(batch_, rows_));
+  follower.n_read = std::max(follower.n_read, follower.end());
   return {};
 }
 
@@ -208,24 +234,35 @@ Result<> PredictionHead::draft_from(const BatchToken& last, int64_t n_most, Func
   add_row(sequence, last.token, last.position, true);
   const bool takes_turns = blocks_.size() > 1;
   if (takes_turns) n_most = std::min<int64_t>(n_most, std::ssize(blocks_));
+  const int32_t begin = place_of(follower, last.position);
   Result<> done;
-  int32_t end = last.position;
-  for (int64_t n = 0; n < n_most; ++n) {
+  for (int32_t n = 0; n < n_most; ++n) {
     Session& block = *blocks_[takes_turns ? to_size(n) : 0];
     const auto start = std::chrono::steady_clock::now();
     done = block.decode_after(batch_, rows_, cancel);
     if (!done) break;
-    follower.n_read = last.position;
-    ++end;
-    const DraftToken guess = best_guess(block.logits(0));
+    if (n == 0) follower.n_read = last.position;
+    const DraftToken guess = guess_of(block.logits(0));
     average_in(ms_per_token_,
                std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+    if (borrows_) TESSERA_TRY(remove(sequence, begin, begin + 1));
     if (!add(guess)) break;
-    add_guess(block,
-              {.token = guess.token, .position = end - follower.begin, .sequence = sequence, .wants_logits = true});
+    add_guess(block, {.token = guess.token,
+                      .position = borrows_ ? begin : begin + n + 1,
+                      .sequence = sequence,
+                      .wants_logits = true});
   }
-  if (end > last.position) TESSERA_TRY(remove(sequence, last.position - follower.begin, end - follower.begin));
+  // The place after the last guess has nothing.
+  TESSERA_TRY(remove(sequence, begin, static_cast<int32_t>(std::min(begin + n_most, options().n_ctx))));
   return done;
+}
+
+// The token with the highest logit, among those of the model.
+DraftToken PredictionHead::guess_of(std::span<const float> logits) const {
+  if (tokens_.empty()) return best_guess(logits.first(std::min(logits.size(), to_size(n_vocab_))));
+  DraftToken guess = best_guess(logits);
+  guess.token = tokens_[to_size(guess.token)];
+  return guess;
 }
 
 Result<> PredictionHead::draft(const BatchToken& last, int64_t n_most, FunctionRef<bool(const DraftToken&)> add,

@@ -41,7 +41,8 @@ void SpeculationOptions::extend(SessionOptions& session) const {
   if (!is_on()) return;
   session.n_outputs += n_most;
   session.n_checkpoints += session.n_sequences;
-  if (uses(DraftKind::head)) session.part = SessionPart::model_with_hidden;
+  session.follower = follower;
+  if (uses(DraftKind::head) || follower != nullptr) session.part = SessionPart::model_with_hidden;
 }
 
 Result<std::unique_ptr<Speculator>> create_speculator(const SpeculationOptions& options, int64_t n_vocab,
@@ -50,8 +51,12 @@ Result<std::unique_ptr<Speculator>> create_speculator(const SpeculationOptions& 
   std::vector<std::unique_ptr<Drafter>> drafters;
   for (const DraftKind kind : options.kinds) {
     if (kind == DraftKind::model) {
-      if (draft.session == nullptr) return fail(ErrorCode::invalid_argument, "speculation: no draft model");
-      drafters.push_back(std::make_unique<ModelDrafter>(*draft.session, draft.sequence, n_vocab));
+      if (draft.session == nullptr && (draft.head == nullptr || options.follower == nullptr))
+        return fail(ErrorCode::invalid_argument, "speculation: no draft model");
+      if (draft.session != nullptr)
+        drafters.push_back(std::make_unique<ModelDrafter>(*draft.session, draft.sequence, n_vocab));
+      else
+        drafters.push_back(std::make_unique<HeadDrafter>(*draft.head, draft.sequence, name_of(kind)));
     } else if (kind == DraftKind::head) {
       if (draft.head == nullptr) return fail(ErrorCode::invalid_argument, "speculation: no prediction head");
       drafters.push_back(std::make_unique<HeadDrafter>(*draft.head, draft.sequence));

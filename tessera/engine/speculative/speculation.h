@@ -34,9 +34,10 @@ struct SpeculationOptions {
   /// The bound of n_most: a session can remove that many tokens again.
   static constexpr int64_t kMostGuesses = 63;
 
-  std::vector<DraftKind> kinds{};  // empty: no speculation
-  int64_t n_most = 15;             // guesses that a step verifies, over all sequences of a session
-  bool adapts = true;              // see Speculator
+  std::vector<DraftKind> kinds{};            // empty: no speculation
+  int64_t n_most = 15;                       // guesses that a step verifies, over all sequences of a session
+  bool adapts = true;                        // see Speculator
+  std::shared_ptr<const Engine> follower{};  // the draft model, if it takes hidden states (FollowerInfo); else null
 
   bool is_on() const { return !kinds.empty(); }
   bool uses(DraftKind kind) const;
@@ -49,13 +50,13 @@ struct SpeculationOptions {
 /// it is the sequence of the text.
 struct DraftPlace {
   Session* session = nullptr;      // of the draft model; null: there is none
-  PredictionHead* head = nullptr;  // null: there is none
+  PredictionHead* head = nullptr;  // or the draft model that takes hidden states; null: there is none
   int32_t sequence = 0;
 };
 
 /// A speculator for one text at a time of a model with n_vocab tokens. others: texts from which "suffix" copies too, or
 /// null. They, the draft's session and the head must outlive the result. Returns null without kinds. Errors:
-/// invalid_argument (the kind "draft" without a session, or "mtp" without a head).
+/// invalid_argument (the kind "draft" without a session or such a draft model, or "mtp" without a head).
 Result<std::unique_ptr<Speculator>> create_speculator(const SpeculationOptions& options, int64_t n_vocab,
                                                       DraftPlace draft, const TextIndex* others = nullptr);
 

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Compares the speed of architectures with llama.cpp, on random models of about a billion weights.
 
-  architectures.py [--rounds 3] [--out FILE] [NAME ...]
+  architectures.py [--rounds 3] [--check] [NAME ...]
 
-A model has the tensors of a specification in ../shared/golden/arch_specs, with wider matrices and more layers, in Q8_0.
-Widths that scale together are found with `tessera plan`, whose errors name the shape that a tensor should have. Each
-round runs tessera and llama.cpp's library once, in turns, with two threads. The result is a table of medians: prefill of
-512 tokens and decode of 32, in tokens per second. Models that llama.cpp does not run have no ratio.
+NAME is that of a specification, such as llama-dense; without names, all are measured. A model has the tensors of its
+specification in ../shared/golden/arch_specs, with wider matrices and more layers, in Q8_0. `tessera plan` finds the
+shapes that fit together: its errors name the shape that a tensor should have. --check stops there. Each round runs
+tessera and llama.cpp's library once, in turns, with two threads. The result is a table of medians: billions of weights,
+then prefill of 512 tokens and decode of 32, each in tokens per second and as a ratio to llama.cpp's. A model that
+llama.cpp does not run has no ratio.
 
-Needs NumPy (Debian: python3-numpy), npm (for @node-llama-cpp/linux-x64) and a C compiler; BUILD_DIR is the folder of the
-release build (build/release). Results mean something only on an idle machine.
+Needs NumPy (Debian: python3-numpy), and the files that bench/vs_llamacpp.sh leaves in CACHE_DIR (build/bench):
+llama.cpp's library and the program that calls it. BUILD_DIR is the folder of the release build (build/release). Results
+mean something only on an idle machine.
 """
 import argparse
 import json
@@ -30,6 +33,7 @@ BUILD = os.environ.get("BUILD_DIR", os.path.join(ROOT, "build", "release"))
 TESSERA = os.path.join(BUILD, "bin", "tessera")
 CACHE = os.environ.get("CACHE_DIR", os.path.join(ROOT, "build", "bench"))
 PEER = os.path.join(CACHE, "node_modules", "@node-llama-cpp", "linux-x64", "bins", "linux-x64")
+PEER_BENCH = os.path.join(CACHE, "peer_bench")
 
 F32, Q8_0 = 0, 8
 N_VOCAB = 32000
@@ -205,7 +209,7 @@ def ours(path, n_prompt, n_gen):
 
 
 def theirs(path, n_prompt, n_gen):
-    run = subprocess.run([os.path.join(CACHE, "peer_bench"), PEER, path, str(n_prompt), str(n_gen), "2", "1"],
+    run = subprocess.run([PEER_BENCH, PEER, path, str(n_prompt), str(n_gen), "2", "1"],
                          capture_output=True, text=True)
     line = next((x for x in run.stdout.splitlines() if x.startswith("pp")), "")
     return float(line.split()[1 if n_prompt > 0 else 4]) if line else None
@@ -217,10 +221,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--check", action="store_true", help="only find the shapes")
     args = parser.parse_args()
+    needed = [TESSERA] if args.check else [TESSERA, PEER, PEER_BENCH]
+    if missing := [file for file in needed if not os.path.exists(file)]:
+        sys.exit(f"error: {missing[0]} is missing")
     os.makedirs(CACHE, exist_ok=True)
     folder = os.path.join(SHARED, "golden", "arch_specs")
     names = args.names or sorted(f[:-5] for f in os.listdir(folder) if f.endswith(".json"))
     path = os.path.join(CACHE, "architecture.gguf")
+    if not args.check:
+        print("| model | G | prefill | ratio | decode | ratio |\n|---|--:|--:|--:|--:|--:|", flush=True)
     for name in names:
         with open(os.path.join(folder, name + ".json")) as file:
             spec = json.load(file)

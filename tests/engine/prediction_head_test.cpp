@@ -40,8 +40,8 @@ std::vector<double> normed(std::span<const float> x, std::span<const float> weig
   return y;
 }
 
-// A model without a head that computes what a block of the head does: its only layer is that block, and the embedding
-// of token t is the input of that block at position t.
+// Makes a model whose only layer is a block of a head. The embedding of token t is the input of that block at position
+// t, so the logits of tokens 0, 1, 2, ... are those of the block.
 std::string block_alone(const std::string& path, int64_t index, const std::vector<std::vector<float>>& inputs) {
   FloatModel m(path);
   const std::string arch(m.file->metadata().get<std::string_view>("general.architecture").value());

@@ -30,7 +30,8 @@ constexpr KeyRow kApertusKeys[] = {
     {"rope.dimension_count", "=head_size"},
 };
 
-// The keys are lists of one number per layer, and have no name of the architecture in front.
+// Moves the numbers of xIELU from tensors to keys. Each key is a list with one number per layer. These keys do not
+// begin with the name of the architecture.
 Result<> finish_apertus(ModelDraft& draft) {
   TESSERA_ASSIGN(const int64_t n_layers, layers_of(draft.config));
   for (const std::string name : {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"}) {

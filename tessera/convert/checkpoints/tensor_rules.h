@@ -73,7 +73,7 @@ struct ConvertedTensor {
   struct Part {
     size_t file = 0;
     StoredTensor view;
-    float factor = 1.0f;  // of the values, after another change of them; s of ternary ones
+    float factor = 1.0f;  // the values are multiplied by it after ValueChange; ternary: the scale of the three values
   };
 
   std::string name{};
@@ -89,8 +89,8 @@ ConvertedTensor computed_tensor(std::string name, std::vector<float> values);
 /// The values of a tensor's parts as they are stored, for tensors that are small.
 std::vector<float> stored_floats(const Checkpoint& checkpoint, const ConvertedTensor& tensor);
 
-/// The first rule that fits a name of the checkpoint, and those after it of the same pattern; empty if none fits. A
-/// name may lack the prefix, and "model." where no rule fits without it.
+/// Returns the first rule that fits a name of the checkpoint, and the rules after it with the same pattern. Empty if no
+/// rule fits. Names may lack the prefix. If no rule fits a name as it is, it may lack "model." too.
 std::span<const TensorRule> find_rules(std::string_view name, std::span<const TensorRule> rules,
                                        std::string_view prefix);
 

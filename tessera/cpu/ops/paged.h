@@ -1,5 +1,5 @@
-// The tables of a sequence in a paged cache, checked, for the operations that read K by position. Their operands 3 to 6
-// are positions, slots, blocks and valid (graph/ops/attention.h), and operand 1 is K.
+// Checks the tables of a sequence in a paged cache, for the operations that read K by position. Operand 1 of these
+// operations is K. Operands 3 to 6 are positions, slots, blocks and valid (graph/ops/attention.h).
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds and tests: test.sh [--fast | --all] [PRESET...] | --check NAME...
 # Default: all tests of the release preset, the fast tests under asan, the fast tests of base, sched, cpu and engine
-# under tsan, and the slow checks that are due (see scripts/slow_checks.py).
+# under tsan, and the slow checks that are due (see scripts/slow_checks.py). None starts after an hour: those left out
+# stay due.
 # --fast   skips slow tests and slow checks
 # --all    also runs every slow check, clang-tidy and the packages, and records the slow checks that passed
 # --check  runs only these slow checks, and records the ones that passed
@@ -131,5 +132,13 @@ if [ $mode = all ]; then
   scripts/check_tidy.sh
   scripts/package.sh --check
 else
-  for check in $(scripts/slow_checks.py due); do slow_check "$check"; done
+  # A run must end within 90 minutes on a new machine. A check takes up to 20 minutes there.
+  last_start=$((60 * 60))
+  for check in $(scripts/slow_checks.py due); do
+    if [ $SECONDS -le $last_start ]; then
+      slow_check "$check"
+    else
+      echo "slow check left out for lack of time, and still due: $check" >&2
+    fi
+  done
 fi

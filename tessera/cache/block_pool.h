@@ -15,15 +15,18 @@ namespace tessera {
 
 class BlockPool {
  public:
-  explicit BlockPool(int32_t n_blocks);
+  /// The blocks are first, first + 1 and so on.
+  explicit BlockPool(int32_t n_blocks, int32_t first = 0);
 
   int32_t n_free() const { return static_cast<int32_t>(free_.size()); }
   int32_t n_blocks() const { return static_cast<int32_t>(references_.size()); }
-  int32_t n_references(int32_t block) const { return references_[to_size(block)]; }
+  int32_t n_references(int32_t block) const { return references_[place(block)]; }
   bool is_shared(int32_t block) const { return n_references(block) > 1; }
   int32_t n_idle() const { return n_idle_; }
-  bool is_retained(int32_t block) const { return block >= 0 && block < n_blocks() && retained_[to_size(block)] > 0; }
-  bool is_idle(int32_t block) const { return is_retained(block) && n_references(block) == retained_[to_size(block)]; }
+  bool is_retained(int32_t block) const {
+    return block >= first_ && block < first_ + n_blocks() && retained_[place(block)] > 0;
+  }
+  bool is_idle(int32_t block) const { return is_retained(block) && n_references(block) == retained_[place(block)]; }
 
   /// A block with one reference; n_free() must not be 0.
   int32_t take();
@@ -34,8 +37,10 @@ class BlockPool {
   void release_retained(int32_t block);
 
  private:
+  size_t place(int32_t block) const { return to_size(block - first_); }
   void put_back(int32_t block);
 
+  int32_t first_;
   std::vector<int32_t> references_;  // by block, with the retained ones
   std::vector<int32_t> retained_;    // by block
   std::vector<int32_t> free_;        // a min-heap

@@ -32,31 +32,41 @@ uint64_t range_bits(int64_t block, int64_t begin, int64_t end) {
   return below_hi & ~((uint64_t{1} << lo) - 1);
 }
 
-KvGroup::KvGroup(int64_t window, const Size& size, const std::string& suffix)
-    : window_(window), size_(size), pool_(static_cast<int32_t>(size.n_blocks)) {
-  blocks_tensor_.name = "cache.blocks" + suffix;
-  blocks_tensor_.dtype = DType::i32;
-  valid_tensor_.name = "cache.valid" + suffix;
-  valid_tensor_.dtype = DType::i64;
+std::span<const BatchToken> tokens_in(const KvGroup& group, std::span<const BatchToken> tokens,
+                                      std::vector<BatchToken>& entries) {
+  if (group.stride() == 0) return tokens;
+  entries.clear();
+  for (const BatchToken& t : tokens)
+    if (t.position % group.stride() == group.stride() - 1)
+      entries.push_back({.position = static_cast<int32_t>(group.at(t.position)), .sequence = t.sequence});
+  return entries;
 }
 
-Result<> KvGroup::reset() {
+KvGroup::KvGroup(int64_t window, int64_t stride, const Size& size, KvTables& tables)
+    : window_(window),
+      stride_(stride),
+      size_(size),
+      pool_(static_cast<int32_t>(size.n_blocks), size.first_block),
+      tables_(&tables) {}
+
+void KvGroup::reset() {
   const auto n_sequences = to_size(size_.n_sequences);
   table_.assign(to_size(size_.n_max_blocks) * n_sequences, {});
   first_.assign(n_sequences, 0);
-  const std::vector<int32_t> none(table_.size(), -1);
-  return blocks_tensor_.buffer->set(blocks_tensor_, 0, std::as_bytes(std::span(none)));
 }
 
 // Writes one table entry to the device's copy.
 Result<> KvGroup::publish(int32_t sequence, int64_t logical) {
   const Entry& e = entry(sequence, logical);
-  return publish(to_size(&e - table_.data()), std::span(&e.block, 1), std::span(&e.valid, 1));
+  return publish(sequence, logical, std::span(&e.block, 1), std::span(&e.valid, 1));
 }
 
-Result<> KvGroup::publish(size_t first, std::span<const int32_t> blocks, std::span<const uint64_t> valid) {
-  TESSERA_TRY(blocks_tensor_.buffer->set(blocks_tensor_, first * sizeof(int32_t), std::as_bytes(blocks)));
-  return valid_tensor_.buffer->set(valid_tensor_, first * sizeof(uint64_t), std::as_bytes(valid));
+Result<> KvGroup::publish(int32_t sequence, int64_t logical, std::span<const int32_t> blocks,
+                          std::span<const uint64_t> valid) {
+  const auto& [block_table, valid_table] = *tables_;
+  const auto first = to_size(sequence * block_table.shape()[0] + size_.first_column + logical);
+  TESSERA_TRY(block_table.buffer->set(block_table, first * sizeof(int32_t), std::as_bytes(blocks)));
+  return valid_table.buffer->set(valid_table, first * sizeof(uint64_t), std::as_bytes(valid));
 }
 
 Result<> KvGroup::copy_block(int32_t from, int32_t to) {
@@ -129,9 +139,11 @@ void KvGroup::cells(int32_t sequence, std::vector<int32_t>& positions, std::vect
 
 Result<> KvGroup::require_blocks(int64_t n) const {
   if (n <= pool_.n_free()) return {};
-  const std::string of = window_ == 0 ? "" : " of layers with a window of " + std::to_string(window_);
-  return fail(ErrorCode::limit, "the KV cache{} is full: {} blocks of {} tokens needed, {} of {} free", of, n, kBlock,
-              pool_.n_free(), pool_.n_blocks());
+  std::string of;
+  if (window_ > 0) of = " of layers with a window of " + std::to_string(window_);
+  if (stride_ > 0) of = " of entries for " + std::to_string(stride_) + " tokens each";
+  return fail(ErrorCode::limit, "the KV cache{} is full: {} blocks of {} {} needed, {} of {} free", of, n, kBlock,
+              stride_ > 0 ? "entries" : "tokens", pool_.n_free(), pool_.n_blocks());
 }
 
 // One block per entry without a block or with a shared one. If all entries that share a block write, the last one keeps
@@ -357,7 +369,7 @@ Result<> KvGroup::attach(int32_t sequence, std::span<const int32_t> blocks, int6
     pool_.share(blocks[i]);
   }
   first_[to_size(sequence)] = first;
-  return publish(to_size(&entry(sequence, first) - table_.data()), blocks, valid);
+  return publish(sequence, first, blocks, valid);
 }
 
 Result<> KvGroup::merge(int32_t sequence, int64_t logical, int32_t block) {

@@ -1,9 +1,12 @@
-// The tables of layers with the same attention window: they map the positions of each sequence to physical blocks of K
-// and V. KvCache has one group per window. It checks all arguments, and its groups carry out the changes.
+// The tables of layers with the same attention window and stride: they map the positions of each sequence to physical
+// blocks of K and V. KvCache checks all arguments, and its groups carry out the changes.
+//
+// Layers with a stride have a second group. It maps the numbers of entries, of which each stands for `stride` positions:
+// entry e is stored with position e * stride + stride - 1, which completes it. In this group a "position" is the number
+// of an entry. Both groups of such layers use parts of the same tables and of the same K and V.
 #pragma once
 
 #include <span>
-#include <string>
 #include <vector>
 
 #include "tessera/backend/buffer.h"
@@ -28,17 +31,29 @@ struct CellMoves {
 /// Bits of the block offsets of logical block `block` whose positions are in [begin, end).
 uint64_t range_bits(int64_t block, int64_t begin, int64_t end);
 
+/// Block tables of all sequences, i32 and i64 [n_columns, n_sequences]; see GraphBuilder::attention.
+struct KvTables {
+  Tensor blocks, valid;
+};
+
 class KvGroup {
  public:
   struct Size {
     int64_t n_blocks = 0;      // physical blocks
     int64_t n_max_blocks = 0;  // logical blocks per sequence
     int32_t n_sequences = 0;
+    int32_t first_block = 0;   // number of the first physical block in K and V
+    int64_t first_column = 0;  // of the tables: where logical block 0 is
   };
-  /// window 0: all stored positions are held. `suffix` is appended to the names of the tables.
-  KvGroup(int64_t window, const Size& size, const std::string& suffix);
+  /// window 0: all stored positions are held. stride > 0: a group of entries. The tables must outlive the group.
+  KvGroup(int64_t window, int64_t stride, const Size& size, KvTables& tables);
 
   int64_t window() const { return window_; }
+  int64_t stride() const { return stride_; }
+  int64_t n_max_blocks() const { return size_.n_max_blocks; }
+  /// The first position of this group that is stored with a token at `position` or a later one: the same position, or
+  /// the number of the entry that stands for it.
+  int64_t at(int64_t position) const { return stride_ == 0 ? position : position / stride_; }
   int64_t n_blocks() const { return pool_.n_blocks(); }
   int64_t n_used_blocks() const { return pool_.n_blocks() - pool_.n_free(); }
   int64_t n_free_blocks() const { return pool_.n_free(); }
@@ -50,16 +65,13 @@ class KvGroup {
   /// Bytes of K and V of a block, in all layers.
   size_t block_bytes() const;
 
-  /// Block tables of all sequences, i32 and i64 [n_max_blocks, n_sequences]; see GraphBuilder::attention.
-  Tensor& blocks() { return blocks_tensor_; }
-  Tensor& valid() { return valid_tensor_; }
-  const Tensor& blocks() const { return blocks_tensor_; }
-  const Tensor& valid() const { return valid_tensor_; }
+  const Tensor& blocks() const { return tables_->blocks; }
+  const Tensor& valid() const { return tables_->valid; }
   /// Adds a tensor of K or V [dim, 64, n_heads_kv, n_blocks], which must stay where it is.
   void add_data(const Tensor& tensor) { data_.push_back(&tensor); }
   bool has_data() const { return !data_.empty(); }
-  /// Empties all tables. Called once the tensors have memory.
-  Result<> reset();
+  /// Holds nothing. The tables of the device are empty already.
+  void reset();
 
   // --- queries
 
@@ -114,6 +126,7 @@ class KvGroup {
   Result<> merge(int32_t sequence, int64_t logical, int32_t block);
 
  private:
+  // Of the table, for a logical block.
   struct Entry {
     int32_t block = -1;
     bool is_fresh = false;  // all its positions are of the batch that is being decoded
@@ -131,15 +144,20 @@ class KvGroup {
   Result<> drop(int32_t sequence, int64_t logical);
   Result<> copy_block(int32_t from, int32_t to);
   Result<> publish(int32_t sequence, int64_t logical);
-  Result<> publish(size_t first, std::span<const int32_t> blocks, std::span<const uint64_t> valid);
+  Result<> publish(int32_t sequence, int64_t logical, std::span<const int32_t> blocks, std::span<const uint64_t> valid);
 
-  int64_t window_;
+  int64_t window_, stride_;
   Size size_;
   BlockPool pool_;
-  std::vector<Entry> table_;    // [n_sequences][n_max_blocks]; the tensors below mirror it on the device
+  std::vector<Entry> table_;    // [n_sequences][n_max_blocks]; its part of the tables below mirrors it on the device
   std::vector<int64_t> first_;  // [n_sequences]: entries before it are empty
-  Tensor blocks_tensor_, valid_tensor_;
+  KvTables* tables_;
   std::vector<const Tensor*> data_;
 };
+
+/// The tokens that store something in a group: all of them, or in a group of entries those that complete one, with its
+/// number as their position. `entries` keeps the latter.
+std::span<const BatchToken> tokens_in(const KvGroup& group, std::span<const BatchToken> tokens,
+                                      std::vector<BatchToken>& entries);
 
 }  // namespace tessera

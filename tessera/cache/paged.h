@@ -4,10 +4,17 @@
 // block of entry p / 64. So the offset of a token in its block depends only on its position, and attention visits
 // blocks in an order that depends only on positions. Results are the same bits whatever else the cache holds or held.
 //
-// Layers with the same attention window share tables (KvGroup). Group 0 holds every stored position, even if all layers
+// Layers with the same attention window and stride share tables (KvGroup). Group 0 holds every stored position, even if all layers
 // have a window: it is the record of the stored positions. A group with a window forgets blocks that no later token can
 // see, but keeps the positions that a sequence needs after a rollback by kRollbackTokens. The cache refuses every
 // token that would attend to a forgotten position, so forgetting never changes a result.
+//
+// Layers with a stride also keep an entry for each `stride` positions, which stands for them when the window has passed.
+// Entries have a group of their own, after the group of the positions, and are never forgotten. In the tables of such
+// layers the first n_entry_blocks() columns are for entries, and those of positions follow: for attention, position p is
+// at table position 64 * n_entry_blocks() + p. In K and V, the blocks of entries come after those of positions. An entry
+// depends on all positions up to its last one, so with such layers a sequence has no gaps: it grows and shrinks at its
+// end, is copied from its start, and is not shifted.
 //
 // The cache keeps the tables. Keys and values change only in graphs (kv_store), and in the cell moves that copy() and
 // shift() return.
@@ -31,6 +38,8 @@ struct KvLayerShape {
   int64_t k_dim = 0;
   int64_t v_dim = 0;   // 0: no V of its own (it is part of K)
   int64_t window = 0;  // > 0: a token at p sees only positions above p - window
+  int64_t stride = 0;  // > 0: the layer also keeps an entry for each `stride` positions; it then has a window
+  std::optional<DType> type{};  // of K and V; none: the types of the cache
   bool operator==(const KvLayerShape&) const = default;
 };
 
@@ -78,7 +87,14 @@ class KvCache {
   /// Only if has_v().
   const Tensor& v(int64_t layer) const { return v_[to_size(layer)]; }
   std::span<const KvGroup> groups() const { return groups_; }
+  /// Of the layer's positions. A layer with a stride has its entries in entries_of() this group.
   size_t group_of(int64_t layer) const { return group_of_layer_[to_size(layer)]; }
+  std::optional<size_t> entries_of(size_t group) const;
+  bool is_in_group(int64_t layer, size_t group) const;
+  /// Whether a layer has a stride.
+  bool has_entries() const { return has_entries_; }
+  /// Logical blocks of entries, of the layers of a group, in front of those of its positions in the tables.
+  int64_t n_entry_blocks(size_t group) const;
   /// Errors: limit (the size overflows).
   Result<KvTokenBytes> token_bytes(int64_t layer) const;
 
@@ -86,9 +102,10 @@ class KvCache {
 
   /// Refuses sequences and positions that are out of range. Errors: invalid_argument.
   Result<> require_positions(std::span<const BatchToken> tokens) const;
-  /// Makes room for a micro-batch and marks its positions stored. cells[g] gets the cell of each token in group g.
-  /// Errors: invalid_argument (a sequence or position out of range, a position stored already, or one that would see
-  /// forgotten positions); limit (the cache is full). After an error nothing of the micro-batch is stored.
+  /// Makes room for a micro-batch and marks its positions stored. cells[g] gets the cell of each token in group g; in a
+  /// group of entries the cell of the entry that the token completes, or -1. Errors: invalid_argument (a sequence or
+  /// position out of range, a position stored already, one that would see forgotten positions, or with entries one that
+  /// does not follow the last one); limit (the cache is full). After an error nothing of the micro-batch is stored.
   Result<> reserve(std::span<const BatchToken> tokens, std::vector<std::vector<int32_t>>& cells);
   /// The batch has succeeded: groups with a window forget positions that no later token can see.
   Result<> commit();
@@ -97,22 +114,23 @@ class KvCache {
 
   // --- sequences, between batches; ranges of positions are [begin, end)
 
-  /// Forgets the positions of a sequence in the range. Errors: the sequence would end at a position that attends to
-  /// forgotten positions; see lowest_rollback().
+  /// Forgets the positions of a sequence in the range. Errors: invalid_argument (the sequence would end at a position
+  /// that attends to forgotten positions, see lowest_rollback(); with entries, later positions would stay).
   Result<> remove(int32_t sequence, int32_t begin, int32_t end);
   /// Forgets all other sequences.
   Result<> keep(int32_t sequence);
   Result<> clear();
   /// Gives `to` the positions of `from` in the range. Whole blocks are shared until one of the sequences writes. If
-  /// `to` has a block already, the caller must move the returned cells, by group. Errors: invalid_argument (`to` has
-  /// some of these positions, or would see forgotten positions); limit (full).
+  /// `to` has a block already, the caller must move the returned cells, by group; with entries there are none. Errors:
+  /// invalid_argument (`to` has some of these positions, or would see forgotten positions; with entries, `to` is not
+  /// empty, or the range begins within `from`); limit (full).
   Result<std::vector<CellMoves>> copy(int32_t from, int32_t to, int32_t begin, int32_t end);
   /// Adds delta to the positions in the range. The caller must move the returned cells, by group. Errors:
-  /// invalid_argument (a position would leave [0, n_ctx) or collide with one that stays, or the sequence would see
-  /// forgotten positions); limit (full).
+  /// invalid_argument (a position would leave [0, n_ctx) or collide with one that stays, the sequence would see
+  /// forgotten positions, or the cache has entries); limit (full).
   Result<std::vector<CellMoves>> shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta);
-  /// Replaces a sequence. Group g then holds positions[g], ascending, and group 0 all positions. `cells` as in
-  /// reserve(). Errors: as reserve(); after an error the sequence is unchanged. replace() succeeds if
+  /// Replaces a sequence. Group g then holds positions[g], ascending, and group 0 all positions. `cells` gets the cell
+  /// of each. Errors: as reserve(); after an error the sequence is unchanged. replace() succeeds if
   /// require_replaceable() does.
   Result<> require_replaceable(int32_t sequence, std::span<const std::vector<int32_t>> positions) const;
   Result<> replace(int32_t sequence, std::span<const std::vector<int32_t>> positions,
@@ -167,18 +185,24 @@ class KvCache {
  private:
   KvCache() = default;
   Result<> add_groups();
+  Result<> add_group(int64_t window, int64_t stride);
   Result<> add_layers(const Device& device);
   Result<> add_tables(const Device& device);
   const Device& device_of(size_t layer, const Device& otherwise) const;
   Result<> require_sequence(int32_t sequence) const;
   Result<> require_visible(std::span<const BatchToken> tokens) const;
+  Result<> require_next(std::span<const BatchToken> tokens) const;
+  Result<> require_removable(int32_t sequence, int32_t begin, int32_t end) const;
+  Result<> require_copyable(int32_t from, int32_t to, int32_t begin, int32_t end) const;
   Result<> require_visible_after(const char* operation, int32_t sequence,
                                  std::span<const std::vector<uint64_t>> images) const;
   bool sees_forgotten(const KvGroup& group, int32_t sequence, int64_t position) const;
   Error forgotten(const std::string& what, int64_t position, int32_t sequence, const KvGroup& group) const;
 
   KvCacheConfig config_;
-  std::vector<KvGroup> groups_;
+  std::vector<std::unique_ptr<KvTables>> tables_;
+  std::vector<KvGroup> groups_;  // a group of entries is after the group of the same layers
+  bool has_entries_ = false;
   std::vector<size_t> group_of_layer_;
   std::vector<BatchToken> pending_;  // of the batch that is being decoded
   std::vector<Tensor> k_, v_;        // by layer; an empty tensor if a layer has no V

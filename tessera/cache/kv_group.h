@@ -114,8 +114,12 @@ class KvGroup {
 
   // --- retained blocks: references that belong to no sequence
 
-  /// The lowest position that a token at `position` sees.
-  int64_t lowest_seen(int64_t position) const;
+  /// The positions of this group before a token at `position` that it sees.
+  struct Range {
+    int64_t begin, end;
+    int64_t n_blocks() const;  // in which they are
+  };
+  Range seen_before(int64_t position) const;
   /// The sequence must have a block there.
   int32_t retain(int32_t sequence, int64_t logical);
   void release(int32_t block) { pool_.release_retained(block); }

@@ -147,12 +147,14 @@ class KvCache {
 
   /// Whether a group has a window. A sequence can then continue only at the positions of retain_windows().
   bool has_windows() const { return groups_.size() > 1; }
+  /// The positions of a part in its group; of a group of entries, their numbers.
+  KvGroup::Range positions_of(const SavedPart& part) const;
   /// Retains the block of group 0 for 64 positions of a sequence. It may be filled in part, from its first position on.
   /// Errors: invalid_argument (no such sequence or block, or a position is missing).
   Result<int32_t> retain_block(int32_t sequence, int64_t logical);
   void release_block(int32_t block) { groups_[0].release(block); }
-  /// Retains the blocks that the next token of a sequence sees, by group; none of group 0. Errors: invalid_argument (no
-  /// such sequence, or a position is missing).
+  /// Retains the blocks that the next token of a sequence sees, by group; none of group 0. Of entries it sees all.
+  /// Errors: invalid_argument (no such sequence, or a position is missing).
   using WindowBlocks = std::vector<std::vector<int32_t>>;
   Result<WindowBlocks> retain_windows(int32_t sequence);
   void release_windows(const WindowBlocks& windows);

@@ -1,6 +1,8 @@
 // The retained blocks of a KvCache: references that belong to no sequence. The prefix cache (engine/prefix_cache.h)
 // keeps them. A block's contents stay as they are while it is retained, because sequences copy shared blocks before
 // they write.
+#include <fmt/format.h>
+
 #include "tessera/base/checked.h"
 #include "tessera/base/index.h"
 #include "tessera/cache/paged.h"
@@ -23,16 +25,21 @@ Result<KvCache::WindowBlocks> KvCache::retain_windows(int32_t sequence) {
   const std::optional<int32_t> last = max_position(sequence);
   if (!last) return fail(ErrorCode::invalid_argument, "retain: sequence {} is empty", sequence);
   const int64_t end = int64_t{*last} + 1;
-  for (const KvGroup& group : groups_)
-    for (int64_t p = group.lowest_seen(end); group.window() > 0 && p < end; ++p)
+  for (const KvGroup& group : std::span(groups_).subspan(1)) {
+    const auto [seen_begin, seen_end] = group.seen_before(end);
+    for (int64_t p = seen_begin; p < seen_end; ++p)
       if (!group.holds(sequence, static_cast<int32_t>(p)))
-        return fail(ErrorCode::invalid_argument,
-                    "retain: layers with a window of {} do not hold position {} of sequence {}", group.window(), p,
-                    sequence);
+        return fail(ErrorCode::invalid_argument, "retain: layers with {} do not hold {} {} of sequence {}",
+                    group.stride() > 0 ? fmt::format("entries for {} positions each", group.stride())
+                                       : fmt::format("a window of {}", group.window()),
+                    group.stride() > 0 ? "entry" : "position", p, sequence);
+  }
   WindowBlocks windows(groups_.size());
-  for (size_t g = 1; g < groups_.size(); ++g)
-    for (int64_t logical = groups_[g].lowest_seen(end) / kKvBlockTokens; logical * kKvBlockTokens < end; ++logical)
-      if (groups_[g].lowest_seen(end) < end) windows[g].push_back(groups_[g].retain(sequence, logical));
+  for (size_t g = 1; g < groups_.size(); ++g) {
+    const KvGroup::Range seen = groups_[g].seen_before(end);
+    for (int64_t i = 0; i < seen.n_blocks(); ++i)
+      windows[g].push_back(groups_[g].retain(sequence, seen.begin / kKvBlockTokens + i));
+  }
   return windows;
 }
 
@@ -52,9 +59,7 @@ Result<> KvCache::require_attachable(int32_t sequence, std::span<const int32_t> 
     const std::span<const int32_t> of_group = g == 0               ? blocks
                                               : g < windows.size() ? std::span(windows[g])
                                                                    : std::span<const int32_t>();
-    const int64_t begin = groups_[g].lowest_seen(n_positions);
-    const int64_t n_blocks =
-        begin < n_positions ? div_ceil<int64_t>(n_positions, kKvBlockTokens) - begin / kKvBlockTokens : 0;
+    const int64_t n_blocks = groups_[g].seen_before(n_positions).n_blocks();
     if (std::ssize(of_group) != n_blocks)
       return fail(ErrorCode::internal, "attach: {} blocks of group {} for {} positions, want {}", of_group.size(), g,
                   n_positions, n_blocks);
@@ -68,9 +73,10 @@ Result<> KvCache::require_attachable(int32_t sequence, std::span<const int32_t> 
 Result<> KvCache::attach(int32_t sequence, std::span<const int32_t> blocks, const WindowBlocks& windows,
                          int32_t n_positions) {
   TESSERA_TRY(require_attachable(sequence, blocks, windows, n_positions));
-  for (size_t g = 0; g < groups_.size(); ++g)
-    TESSERA_TRY(groups_[g].attach(sequence, g == 0 ? blocks : std::span(windows[g]),
-                                  groups_[g].lowest_seen(n_positions), n_positions));
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const auto [begin, end] = groups_[g].seen_before(n_positions);
+    TESSERA_TRY(groups_[g].attach(sequence, g == 0 ? blocks : std::span(windows[g]), begin, end));
+  }
   return {};
 }
 
@@ -86,14 +92,22 @@ Result<> KvCache::merge_block(int32_t sequence, int64_t logical, int32_t block) 
 
 Result<> KvCache::cut_for_parts(int32_t sequence, int32_t n_positions) {
   TESSERA_TRY(require_sequence(sequence));
-  for (KvGroup& group : groups_)
-    TESSERA_TRY(group.remove(sequence, group.window() > 0 ? 0 : n_positions, config_.n_ctx));
+  for (size_t g = 0; g < groups_.size(); ++g)
+    TESSERA_TRY(groups_[g].remove(sequence, g == 0 ? n_positions : 0, config_.n_ctx));
   return {};
 }
 
+KvGroup::Range KvCache::positions_of(const SavedPart& part) const {
+  const KvGroup& group = groups_[part.group];
+  if (group.stride() == 0) return {part.begin(), part.end()};
+  const int64_t end = group.at(part.end());
+  return {std::max<int64_t>(end - 1, 0) / kKvBlockTokens * kKvBlockTokens, end};
+}
+
 Result<std::vector<int32_t>> KvCache::store_part(int32_t sequence, const SavedPart& part) {
+  const auto [begin, end] = positions_of(part);
   std::vector<BatchToken> tokens;
-  for (int64_t position = part.begin(); position < part.end(); ++position)
+  for (int64_t position = begin; position < end; ++position)
     tokens.push_back({.token = 0, .position = static_cast<int32_t>(position), .sequence = sequence});
   TESSERA_TRY(require_positions(tokens));
   KvGroup& group = groups_[part.group];
@@ -106,12 +120,15 @@ Result<std::vector<int32_t>> KvCache::store_part(int32_t sequence, const SavedPa
 }
 
 Result<> KvCache::drop_part(int32_t sequence, const SavedPart& part) {
-  return groups_[part.group].remove(sequence, part.begin(), part.end());
+  const auto [begin, end] = positions_of(part);
+  return groups_[part.group].remove(sequence, begin, end);
 }
 
 std::vector<int64_t> KvCache::blocks_to_decode(std::span<const BatchToken> tokens) const {
   std::vector<int64_t> n_blocks;
-  for (const KvGroup& group : groups_) n_blocks.push_back(group.blocks_to_decode(tokens, config_.n_ubatch));
+  std::vector<BatchToken> entries;
+  for (const KvGroup& group : groups_)
+    n_blocks.push_back(group.blocks_to_decode(tokens_in(group, tokens, entries), config_.n_ubatch));
   return n_blocks;
 }
 

@@ -25,11 +25,27 @@ void append_parts(std::vector<SavedPart>& parts, SavedPart::Kind kind, size_t gr
   }
 }
 
+// The part of a group of entries for each block of the entries that stand for the first n positions.
+void append_entries(std::vector<SavedPart>& parts, size_t group, const KvGroup& entries, int64_t n_positions) {
+  const int64_t n_entries = entries.at(n_positions);
+  for (int64_t begin = 0; begin < n_entries; begin += kKvBlockTokens) {
+    const int64_t end = std::min<int64_t>(begin + kKvBlockTokens, n_entries) * entries.stride();
+    const int64_t logical = (end - 1) / kKvBlockTokens;
+    parts.push_back({.kind = SavedPart::Kind::window,
+                     .group = group,
+                     .logical = logical,
+                     .end_row = static_cast<int32_t>(end - logical * kKvBlockTokens)});
+  }
+}
+
 Result<> require_rows(const KvCache& cache, const SavedPart& part) {
   const bool is_window = part.kind == SavedPart::Kind::window;
   const bool has_group = is_window ? part.group > 0 && part.group < cache.groups().size() : part.group == 0;
-  const bool has_rows = part.begin_row >= 0 && part.begin_row < part.end_row && part.end_row <= kKvBlockTokens;
-  if (has_group && has_rows && part.logical >= 0 && part.end() <= cache.config().n_ctx) return {};
+  const bool has_rows = part.begin_row >= 0 && part.begin_row < part.end_row && part.end_row <= kKvBlockTokens &&
+                        part.logical >= 0 && part.end() <= cache.config().n_ctx;
+  const int64_t stride = has_group ? cache.groups()[part.group].stride() : 0;
+  const bool ends_an_entry = stride == 0 || (part.begin_row == 0 && part.end() % stride == 0);
+  if (has_group && has_rows && ends_an_entry) return {};
   return fail(ErrorCode::invalid_argument, "rows {} to {} of block {} in group {}: the cache has no such part",
               part.begin_row, part.end_row, part.logical, part.group);
 }
@@ -37,9 +53,10 @@ Result<> require_rows(const KvCache& cache, const SavedPart& part) {
 // Calls f(layer, bytes of K, bytes of V) for the layers of a group.
 template <class F>
 Result<> for_layers(const KvCache& cache, const SavedPart& part, F f) {
-  const auto n_rows = to_size(part.end_row - part.begin_row);
+  const auto [begin, end] = cache.positions_of(part);
+  const auto n_rows = to_size(end - begin);
   for (int64_t layer = 0; layer < std::ssize(cache.config().layers); ++layer) {
-    if (cache.group_of(layer) != part.group) continue;
+    if (!cache.is_in_group(layer, part.group)) continue;
     TESSERA_ASSIGN(const KvTokenBytes token, cache.token_bytes(layer));
     const auto k = checked_mul<size_t>(token.k, n_rows), v = checked_mul<size_t>(token.v, n_rows);
     if (!k || !v) return fail(ErrorCode::limit, "the size of a block overflows");
@@ -54,8 +71,14 @@ std::vector<SavedPart> SequenceMemory::parts_of_mark(int32_t n_positions) const 
   std::vector<SavedPart> parts;
   const int64_t n_whole = n_positions / kKvBlockTokens * int64_t{kKvBlockTokens};
   append_parts(parts, SavedPart::Kind::block, 0, n_whole, n_positions);
-  for (size_t g = 1; g < kv().groups().size(); ++g)
-    append_parts(parts, SavedPart::Kind::window, g, kv().groups()[g].lowest_seen(n_positions), n_positions);
+  for (size_t g = 1; g < kv().groups().size(); ++g) {
+    const KvGroup& group = kv().groups()[g];
+    if (group.stride() > 0) {
+      append_entries(parts, g, group, n_positions);
+    } else {
+      append_parts(parts, SavedPart::Kind::window, g, group.seen_before(n_positions).begin, n_positions);
+    }
+  }
   if (is_recurrent() && n_positions > 0) {
     const int64_t logical = (n_positions - 1) / kKvBlockTokens;
     parts.push_back({.kind = SavedPart::Kind::state,
@@ -68,9 +91,9 @@ std::vector<SavedPart> SequenceMemory::parts_of_mark(int32_t n_positions) const 
 int32_t SequenceMemory::place_of(const SavedPart& part, const Mark& mark) const {
   if (part.kind == SavedPart::Kind::state) return mark.state_slot;
   if (part.group == 0 || part.group >= mark.windows.size()) return -1;
-  const int64_t first = kv().groups()[part.group].lowest_seen(mark.n_positions) / kKvBlockTokens;
+  const int64_t first = kv().groups()[part.group].seen_before(mark.n_positions).begin / kKvBlockTokens;
   const std::vector<int32_t>& blocks = mark.windows[part.group];
-  const int64_t i = part.logical - first;
+  const int64_t i = kv().positions_of(part).begin / kKvBlockTokens - first;
   return i >= 0 && i < std::ssize(blocks) ? blocks[to_size(i)] : -1;
 }
 
@@ -100,8 +123,9 @@ Result<std::vector<std::byte>> SequenceMemory::save_part(const SavedPart& part, 
   if (!kv().groups()[part.group].is_retained(place))
     return fail(ErrorCode::invalid_argument, "save: block {} is not retained", place);
   std::vector<int32_t> cells;
-  for (int32_t row = part.begin_row; row < part.end_row; ++row)
-    cells.push_back(static_cast<int32_t>(place * kKvBlockTokens + row));
+  const auto [begin, end] = kv().positions_of(part);
+  for (int64_t p = begin; p < end; ++p)
+    cells.push_back(static_cast<int32_t>(place * kKvBlockTokens + p % kKvBlockTokens));
   std::span<std::byte> rest = saved;
   TESSERA_TRY(for_layers(kv(), part, [&](int64_t layer, size_t k, size_t v) -> Result<> {
     TESSERA_TRY(access.read(kv(), layer, cells, rest.first(k), rest.subspan(k, v)));

@@ -1,7 +1,8 @@
 // The saved form of a sequence, little-endian:
 //   header
 //   the KV cache: per group the number of its positions and the positions, then per layer the K rows and the V rows of
-//     the group's positions, in the types of the cache
+//     the group's positions, in the types of the layer. A layer with entries has the rows of two groups, first those of
+//     positions; the positions of a group of entries are their numbers.
 //   the states of recurrent layers, if there are any and the sequence has a position
 //   the KV cache of the encoder's output, if the model has an encoder
 //   a checksum of all bytes before it
@@ -42,6 +43,23 @@ Header header_of(const KvCache& cache, uint64_t fingerprint) {
           .n_groups = cache.groups().size()};
 }
 
+// The rows of a layer, if n_rows(group) are those of a group.
+uint64_t rows_of_layer(const KvCache& cache, int64_t layer, FunctionRef<uint64_t(size_t group)> n_rows) {
+  const size_t group = cache.group_of(layer);
+  const auto entries = cache.entries_of(group);
+  return n_rows(group) + (entries ? n_rows(*entries) : 0);
+}
+
+// The cells of those rows.
+std::vector<int32_t> cells_of_layer(const KvCache& cache, int64_t layer,
+                                    std::span<const std::vector<int32_t>> cells_of_group) {
+  const size_t group = cache.group_of(layer);
+  std::vector<int32_t> cells = cells_of_group[group];
+  if (const auto entries = cache.entries_of(group); entries)
+    cells.insert(cells.end(), cells_of_group[*entries].begin(), cells_of_group[*entries].end());
+  return cells;
+}
+
 // Removes n bytes from the front of the rest. Errors: format.
 Result<std::span<const std::byte>> take(std::span<const std::byte>& rest, uint64_t n) {
   if (n > rest.size()) return fail(ErrorCode::format, "state: {} bytes wanted, {} left", n, rest.size());
@@ -76,7 +94,8 @@ Result<SavedCache> take_cache(const KvCache& cache, std::span<const std::byte>& 
   }
   for (int64_t layer = 0; layer < std::ssize(cache.config().layers); ++layer) {
     TESSERA_ASSIGN(const KvTokenBytes token, cache.token_bytes(layer));
-    const uint64_t n = saved.positions[cache.group_of(layer)].size();
+    const uint64_t n =
+        rows_of_layer(cache, layer, [&](size_t group) -> uint64_t { return saved.positions[group].size(); });
     const auto bytes = checked_mul<uint64_t>(n, token.k + token.v);
     if (!bytes) return fail(ErrorCode::format, "state: {} positions", n);
     TESSERA_ASSIGN(const auto rows, take(rest, *bytes));
@@ -100,7 +119,7 @@ Result<> append_cache(const KvCache& cache, int32_t sequence, CellAccess& access
   }
   for (int64_t layer = 0; layer < std::ssize(cache.config().layers); ++layer) {
     TESSERA_ASSIGN(const KvTokenBytes token, cache.token_bytes(layer));
-    const std::vector<int32_t>& of_layer = cells[cache.group_of(layer)];
+    const std::vector<int32_t> of_layer = cells_of_layer(cache, layer, cells);
     const size_t begin = to.size(), k_bytes = of_layer.size() * token.k;
     to.resize(begin + k_bytes + of_layer.size() * token.v);
     const std::span<std::byte> rows = std::span(to).subspan(begin);
@@ -121,7 +140,7 @@ Result<uint64_t> cache_bytes(const KvCache& cache, FunctionRef<Result<uint64_t>(
   }
   for (int64_t layer = 0; layer < std::ssize(cache.config().layers); ++layer) {
     TESSERA_ASSIGN(const KvTokenBytes token, cache.token_bytes(layer));
-    n_bytes += of_group[cache.group_of(layer)] * (token.k + token.v);
+    n_bytes += rows_of_layer(cache, layer, [&](size_t group) { return of_group[group]; }) * (token.k + token.v);
   }
   return n_bytes;
 }
@@ -131,7 +150,7 @@ Result<> restore_cache(KvCache& cache, int32_t sequence, const SavedCache& saved
   TESSERA_TRY(cache.replace(sequence, saved.positions, cells));
   for (int64_t layer = 0; layer < std::ssize(cache.config().layers); ++layer) {
     TESSERA_ASSIGN(const KvTokenBytes token, cache.token_bytes(layer));
-    const std::vector<int32_t>& of_layer = cells[cache.group_of(layer)];
+    const std::vector<int32_t> of_layer = cells_of_layer(cache, layer, cells);
     const std::span<const std::byte> rows = saved.rows[to_size(layer)];
     const size_t k_bytes = of_layer.size() * token.k;
     TESSERA_TRY(access.write(cache, layer, of_layer, rows.first(k_bytes), rows.subspan(k_bytes)));
@@ -195,7 +214,9 @@ Result<uint64_t> SequenceMemory::saved_bytes(int32_t sequence) const {
 Result<uint64_t> SequenceMemory::most_saved_bytes() const {
   uint64_t n_bytes = kFewestBytes + states_->state_bytes();
   for (const auto& cache : caches_) {
-    const auto most = [&](size_t) -> Result<uint64_t> { return static_cast<uint64_t>(cache->config().n_ctx); };
+    const auto most = [&](size_t group) -> Result<uint64_t> {
+      return static_cast<uint64_t>(cache->groups()[group].at(cache->config().n_ctx));
+    };
     TESSERA_ASSIGN(const uint64_t n, cache_bytes(*cache, most));
     n_bytes += n;
   }

@@ -35,7 +35,7 @@ struct SequenceMemoryConfig {
 };
 
 /// A position at which sequences can continue later, and what the next token sees there beside the blocks of group 0:
-/// blocks of the groups with a window, and the recurrent state.
+/// blocks of the groups with a window or of entries, and the recurrent state.
 struct Mark {
   int32_t n_positions = 0;
   KvCache::WindowBlocks windows{};  // by group
@@ -86,17 +86,18 @@ class SequenceMemory {
   // --- sequences, between batches; ranges of positions are [begin, end). A recurrent state can be rolled back only to
   // a checkpoint, and is copied and shifted as a whole. Prompts stay, except where noted.
 
-  /// Forgets the positions of a sequence in the range. Errors: invalid_argument (no rollback to there).
+  /// Forgets the positions of a sequence in the range. Errors: invalid_argument (no rollback to there; with entries,
+  /// later positions would stay).
   Result<> remove(int32_t sequence, int32_t begin, int32_t end);
   Result<> remove_prompt(int32_t sequence);
   /// Forgets all other sequences, or all of them, and their prompts. Errors: invalid_argument (no such sequence).
   Result<> keep(int32_t sequence);
   Result<> clear();
   /// Gives `to` the positions of `from` in the range, and its prompt. Errors: invalid_argument (positions that `to`
-  /// has, a part of a recurrent state); limit (no room).
+  /// has, a part of a recurrent state, entries without those before them); limit (no room).
   Result<> copy(int32_t from, int32_t to, int32_t begin, int32_t end, CellAccess& access);
   /// Adds delta to the positions in the range. Errors: invalid_argument (a position out of range or taken, a part of
-  /// a recurrent state); limit (no room).
+  /// a recurrent state, entries); limit (no room).
   Result<> shift(int32_t sequence, int32_t begin, int32_t end, int32_t delta, CellAccess& access);
 
   /// Keeps the recurrent state of a sequence as it is now, so that remove() can roll back to it. Does nothing for
@@ -113,7 +114,7 @@ class SequenceMemory {
   // --- retained memory, between batches: references that stay when the sequence goes. The caller releases them. A
   // model with an encoder has none, because its tokens depend on the prompt.
 
-  /// Whether sequences can continue only at marks: some layers have a window or a recurrent state.
+  /// Whether sequences can continue only at marks: some layers have a window, entries or a recurrent state.
   bool needs_marks() const { return kv().has_windows() || is_recurrent(); }
   /// See KvCache. Errors: also unsupported (the model has an encoder).
   Result<int32_t> retain_block(int32_t sequence, int64_t logical);

@@ -36,8 +36,10 @@ Result<Graph> CellGraphs::move_graph(const KvCache& cache, size_t group, Rotatio
   return std::move(b).finish();
 }
 
+// In a cache with entries no cell moves: sequences are copied to empty ones, and not shifted.
 Result<std::vector<Graph>> CellGraphs::largest_graphs(const KvCache& cache) const {
   std::vector<Graph> graphs;
+  if (cache.has_entries()) return graphs;
   for (size_t group = 0; group < cache.groups().size(); ++group)
     for (const Rotation rotation : {Rotation::none, Rotation::by_delta}) {
       if (!cache.groups()[group].has_data()) continue;

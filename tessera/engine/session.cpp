@@ -152,6 +152,9 @@ Result<> Session::copy(int32_t from, int32_t to, int32_t begin, int32_t end) {
 }
 
 Result<> Session::require_shiftable() const {
+  if (memory_->kv().has_entries())
+    return fail(ErrorCode::unsupported, "{}: tokens cannot be shifted: entries stand for several of them",
+                model_->info().architecture);
   if (!model_->weights().has("position_embd.weight")) return {};
   return fail(ErrorCode::unsupported, "{}: tokens cannot be shifted: they are stored with learned positions",
               model_->info().architecture);

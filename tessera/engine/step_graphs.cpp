@@ -89,7 +89,7 @@ Result<Graph> StepGraphs::build_decoder(PreparedStep& step) const {
   step.in = borrowed_ == nullptr ? nn::add_batch_inputs(b, memory_, step.shape.n_tokens, step.shape.n_outputs)
                                  : nn::add_batch_inputs(b, *borrowed_, step.shape.n_tokens, step.shape.n_outputs);
   if (borrowed_ != nullptr)
-    for (nn::CacheInputs& group : step.in.groups) group.cells = {};  // nothing is stored
+    for (nn::CacheInputs& group : step.in.groups) group.cells = group.entry_cells = {};  // nothing is stored
   const KvCache& cache = borrowed_ == nullptr ? memory_.kv() : *borrowed_;
   step.in.int16_attention = options_.attention == AttentionPrecision::int16;
   step.adapters = adapters_.add_to(b, step.shape.adapters, step.in);
@@ -221,8 +221,23 @@ Result<> StepGraphs::set_inputs(const PreparedStep& step, std::span<const BatchT
   for (size_t group = 0; group < reservation.cells.size(); ++group)
     if (const Value cells = step.in.groups[group].cells; cells.present())
       TESSERA_TRY(set_input(graph, cells, reservation.cells[group], pipeline_slot));
+  for (const nn::CacheInputs& group : step.in.groups)
+    if (group.stride > 0) TESSERA_TRY(set_entry_inputs(graph, group, tokens, pipeline_slot));
   if (step.in.segments.present()) TESSERA_TRY(set_input(graph, step.in.segments, reservation.segments, pipeline_slot));
   return {};
+}
+
+// Positions in the tables, and of entries, are below 2^25: both parts of a table have at most kMaxContext positions.
+Result<> StepGraphs::set_entry_inputs(const PreparedGraph& graph, const nn::CacheInputs& in,
+                                      std::span<const BatchToken> tokens, size_t pipeline_slot) {
+  const auto set = [&](Value input, auto of_position) {
+    ints_.clear();
+    for (const BatchToken& t : tokens) ints_.push_back(static_cast<int32_t>(of_position(int64_t{t.position})));
+    return set_input(graph, input, ints_, pipeline_slot);
+  };
+  TESSERA_TRY(set(in.positions, [&](int64_t p) { return in.n_entry_blocks * kKvBlockTokens + p; }));
+  TESSERA_TRY(set(in.entry_positions, [&](int64_t p) { return std::max<int64_t>((p + 1) / in.stride - 1, 0); }));
+  return set(in.entry_starts, [&](int64_t p) { return p - p % in.stride; });
 }
 
 Result<std::vector<float>> StepGraphs::rank(std::span<const float> embedding, const CancelToken* cancel) {

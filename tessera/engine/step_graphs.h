@@ -93,6 +93,8 @@ class StepGraphs {
   Result<Graph> build_decoder(PreparedStep& step) const;
   Result<Graph> build_encoder(PreparedStep& step) const;
   Result<Graph> build_ranker(Ranker& ranker) const;
+  Result<> set_entry_inputs(const PreparedGraph& graph, const nn::CacheInputs& in, std::span<const BatchToken> tokens,
+                            size_t pipeline_slot);
   Result<const PreparedStep*> find_or_prepare(const StepShape& shape, size_t n_pipeline_slots);
 
   const Model& model_;

@@ -82,6 +82,9 @@ Result<> Trainer::plan_caches() {
                                                   .n_ctx = options_.n_ctx,
                                                   .n_sequences = 1,
                                                   .n_ubatch = options_.n_ctx}));
+  if (cache_->has_entries())
+    return fail(ErrorCode::unsupported, "{}: models whose cache entries stand for several tokens cannot be trained",
+                info.architecture);
   if (info.recurrent_layers.empty()) return {};
   TESSERA_ASSIGN(states_,
                  RecurrentCache::plan(*device_, {.layers = info.recurrent_layers,

@@ -88,12 +88,13 @@ Setter set_number(T& target, int64_t min, int64_t max) {
       std::to_string(target));
 }
 
-// Bytes of the keys and values of a token in all layers.
+// Bytes of the keys and values of a token in all layers, of entries a part of one.
 Result<uint64_t> bytes_of_token(const KvCache& cache) {
   uint64_t bytes = 0;
   for (int64_t layer = 0; layer < std::ssize(cache.config().layers); ++layer) {
     TESSERA_ASSIGN(const KvTokenBytes one, cache.token_bytes(layer));
-    bytes += one.k + one.v;
+    const int64_t stride = std::max<int64_t>(cache.config().layers[to_size(layer)].stride, 1);
+    bytes += div_ceil<uint64_t>(one.k + one.v, static_cast<uint64_t>(stride));
   }
   return bytes;
 }

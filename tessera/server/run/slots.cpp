@@ -317,7 +317,8 @@ Result<> Slots::restore_state(int32_t sequence, const State& state) {
   const int64_t n_most = blocks_for(std::ssize(state.tokens));
   std::vector<int64_t> n_blocks;
   for (const KvGroup& group : session_.cache().groups())
-    n_blocks.push_back(group.window() == 0 ? n_most : std::min(n_most, group.window() / kKvBlockTokens + 2));
+    n_blocks.push_back(group.window() == 0 ? blocks_for(group.at(std::ssize(state.tokens)))
+                                           : std::min(n_most, group.window() / kKvBlockTokens + 2));
   TESSERA_TRY(cache_->make_room(n_blocks));
   return session_.restore_state(sequence, state.bytes);
 }

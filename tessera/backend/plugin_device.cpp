@@ -396,7 +396,7 @@ class PluginDevice final : public Device {
   bool has_foreign_cache(const Graph& graph, const Node& node) const {
     size_t begin = 0, end = 0;
     if (node.op == Op::kv_store || node.op == Op::kv_load) end = 1;
-    if (node.op == Op::paged_attention) begin = 1, end = 3;
+    if (node.op == Op::paged_attention || node.op == Op::compress_rows) begin = 1, end = 3;
     if (node.op == Op::choose_keys) begin = 1, end = 2;
     for (size_t i = begin; i < end; ++i) {
       if (node.sources[i] == kNoNode) continue;

@@ -52,6 +52,11 @@ struct Operand : TensorSpec {
   }
 };
 
+/// The stride of a dimension of floats, in floats.
+inline int64_t stride(const Operand& x, size_t dimension) {
+  return x.layout.nb[dimension] / static_cast<int64_t>(sizeof(float));
+}
+
 struct OpKernel;
 
 struct Step {

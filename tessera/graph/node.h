@@ -24,6 +24,7 @@
 #include "tessera/graph/ops/rows.h"
 #include "tessera/graph/ops/self_attention.h"
 #include "tessera/graph/ops/shape.h"
+#include "tessera/graph/ops/streams.h"
 #include "tessera/graph/params.h"
 #include "tessera/graph/value.h"
 

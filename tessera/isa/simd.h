@@ -61,6 +61,11 @@ inline F32x16 exp(F32x16 x) {
   return exp_finish(x, fma(p, mul(r, r), add(r, F32x16::broadcast(1.0f))), n);
 }
 
+/// 1 + e^-x per lane, the denominator of the sigmoid.
+inline F32x16 one_plus_exp_minus(F32x16 x) { return add(F32x16::broadcast(1.0f), exp(sub(F32x16::zero(), x))); }
+
+inline F32x16 sigmoid(F32x16 x) { return div(F32x16::broadcast(1.0f), one_plus_exp_minus(x)); }
+
 /// 2^x for x <= 0 per lane, within 2 ulp; 0 below kLowestExp2, NaN stays NaN. x = n + r with |r| <= 1/2, then the
 /// minimax polynomial of Cephes' exp2f (Moshier 1984). Half the work of exp(), for the weights of a softmax.
 inline F32x16 exp2_nonpositive(F32x16 x) {

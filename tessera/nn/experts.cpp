@@ -33,12 +33,13 @@ Value hidden(GraphBuilder& b, Value x, const Experts& e, const ExpertRoutes& rou
   };
   if (e.gate_up.weight != nullptr) {
     const auto [gate, up] = halves(b, finish(b, product(e.gate_up), e.gate_up, routes));
-    return activate(b, gate, up, e.activation, e.limit);
+    return activate(b, gate, up, e.activation, e.limit, e.limits_gate_input);
   }
   if (e.gate.weight == nullptr) return activate(b, finish(b, product(e.up), e.up, routes), e.activation);
   // The two products are consecutive, so that a backend packs or quantizes x once for both.
   const Value gate = product(e.gate), up = product(e.up);
-  return activate(b, finish(b, gate, e.gate, routes), finish(b, up, e.up, routes), e.activation, e.limit);
+  return activate(b, finish(b, gate, e.gate, routes), finish(b, up, e.up, routes), e.activation, e.limit,
+                  e.limits_gate_input);
 }
 
 }  // namespace

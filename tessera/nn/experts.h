@@ -51,7 +51,8 @@ struct Experts {
   ExpertLinear gate{}, up{}, down{};  // the gate may be absent
   ExpertLinear gate_up{};             // one product whose first half is the gate; then gate and up have no weights
   Activation activation = Activation::silu;
-  float limit = 0.0f;  // as in Ffn
+  float limit = 0.0f;              // as in Ffn
+  bool limits_gate_input = false;  // as in Ffn
 };
 
 /// Sum over a token's experts of weight * down(act(gate x) * up x); without a gate, of weight * down(act(up x)).

@@ -15,13 +15,14 @@ Value hidden(GraphBuilder& b, Value x, const Ffn& ffn) {
     // The two products are consecutive, so that a backend packs or quantizes x once for both.
     const Value gate = b.mul_mat(b.tensor(*ffn.gate.weight), x);
     const Value up = b.mul_mat(b.tensor(*ffn.up.weight), x);
-    return activate(b, finish_linear(b, gate, ffn.gate), finish_linear(b, up, ffn.up), ffn.activation, ffn.limit);
+    return activate(b, finish_linear(b, gate, ffn.gate), finish_linear(b, up, ffn.up), ffn.activation, ffn.limit,
+                    ffn.limits_gate_input);
   }
   const Value up = linear(b, x, ffn.up);
   if (ffn.activation == Activation::xielu) return b.xielu(up, ffn.xielu);
   if (ffn.up.weight->shape()[1] != 2 * ffn.down.weight->shape()[0]) return activate(b, up, ffn.activation);
   const auto [gate, multiplier] = halves(b, up);
-  return activate(b, gate, multiplier, ffn.activation, ffn.limit);
+  return activate(b, gate, multiplier, ffn.activation, ffn.limit, ffn.limits_gate_input);
 }
 
 }  // namespace
@@ -44,10 +45,12 @@ Value activate(GraphBuilder& b, Value x, Activation activation) {
   return {};
 }
 
-Value activate(GraphBuilder& b, Value gate, Value up, Activation activation, float limit) {
+Value activate(GraphBuilder& b, Value gate, Value up, Activation activation, float limit, bool limits_gate_input) {
   if (limit > 0.0f) {
     constexpr float kLowest = std::numeric_limits<float>::lowest();
-    return b.mul(b.clamp(activate(b, gate, activation), kLowest, limit), b.clamp(up, -limit, limit));
+    const Value bounded = b.clamp(up, -limit, limit);
+    if (limits_gate_input) return activate(b, b.clamp(gate, kLowest, limit), bounded, activation);
+    return b.mul(b.clamp(activate(b, gate, activation), kLowest, limit), bounded);
   }
   switch (activation) {
     case Activation::silu:

@@ -16,6 +16,7 @@ struct Ffn {
   Activation activation = Activation::silu;
   XieluParams xielu{};              // of that activation
   float limit = 0.0f;               // > 0: bound of act(gate) from above, and of up from both sides
+  bool limits_gate_input = false;   // instead of act(gate), its input is bounded from above
   const Tensor* divisor = nullptr;  // [n_ff] or null: divides the activation's outputs
 };
 
@@ -23,8 +24,10 @@ Value ffn(GraphBuilder& b, Value x, const Ffn& ffn);
 
 Value activate(GraphBuilder& b, Value x, Activation activation);
 
-/// act(gate) * up. limit > 0: min(act(gate), limit) * clamp(up, -limit, limit).
-Value activate(GraphBuilder& b, Value gate, Value up, Activation activation, float limit = 0.0f);
+/// act(gate) * up. limit > 0: min(act(gate), limit) * clamp(up, -limit, limit), or if it limits the gate's input,
+/// act(min(gate, limit)) * clamp(up, -limit, limit).
+Value activate(GraphBuilder& b, Value gate, Value up, Activation activation, float limit = 0.0f,
+               bool limits_gate_input = false);
 
 /// Views of the two halves of each row of x [2 n, t].
 struct Halves {

@@ -49,6 +49,9 @@ TEST(PluginGraph, ParametersHaveTheNamesOfTheInterface) {
                                                                                {"latent_v", 3},
                                                                                {"int16", 0}}));
   EXPECT_EQ(params_of(KeyChoiceParams{7, 3, 1}), (Params{{"n_chosen", 7}, {"unit", 3}, {"n_local", 1}}));
+  EXPECT_EQ(params_of(KeyWindowParams{7, 3, 1}), (Params{{"window", 7}, {"ratio", 3}, {"n_entry_blocks", 1}}));
+  EXPECT_EQ(params_of(CompressionParams{4, true}), (Params{{"ratio", 4}, {"overlaps", 1}}));
+  EXPECT_EQ(params_of(StreamParams{4, 20, 0.5f}), (Params{{"n_streams", 4}, {"n_iterations", 20}, {"eps", 0.5}}));
   EXPECT_EQ(params_of(TopKParams{4}), (Params{{"k", 4}}));
   EXPECT_EQ(params_of(TopKParams{4, 2}), (Params{{"k", 4}, {"divisor", 2}}));
   EXPECT_EQ(params_of(Rwkv7Params{}), Params{});

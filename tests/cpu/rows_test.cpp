@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "tessera/base/half.h"
+#include "tessera/base/index.h"
 #include "tests/support/graph_runner.h"
 #include "tests/support/numbers.h"
 
@@ -51,6 +53,38 @@ TEST(Rows, GetRowsRefusesAnIdOutOfRange) {
                                 {{"t", Bytes(4 * 37 * 4)}, {"ids", bytes_of<int32_t>({0, bad, 36})}});
     EXPECT_ERROR(y, "row " + std::to_string(bad) + ", want 0 to 36");
     EXPECT_EQ(y.error().code(), ErrorCode::invalid_argument);
+  }
+}
+
+TEST(Rows, GetRowsOfIntegersKeepsTheirBits) {
+  // Bits of NaNs and of denormal floats are among them.
+  std::vector<int32_t> table;
+  for (int32_t i = 0; i < 37 * 5; ++i) table.push_back(i % 2 == 0 ? i : 0x7f800001 + i);
+  table[3] = std::numeric_limits<int32_t>::min(), table[4] = -1;
+  const std::vector<int32_t> ids{36, 0, 0, 17};
+  std::vector<int32_t> expected;
+  for (const int32_t id : ids) expected.insert(expected.end(), &table[to_size(id * 5)], &table[to_size(id * 5)] + 5);
+  for (Setting& setting : all_settings())
+    for (const bool is_tensor : {false, true}) {
+      const Shape shape{5, 37};
+      const OwnedTensor weight(setting.runner.device().weight_buffer_type(Op::get_rows, DType::i32, shape), "table",
+                               DType::i32, shape, bytes_of(table));
+      GraphBuilder b;
+      const Value rows = is_tensor ? b.tensor(weight.tensor) : b.input("t", DType::i32, shape);
+      b.output(b.get_rows(rows, b.input("ids", DType::i32, {4})), "y");
+      ASSERT_OK_AND_ASSIGN(const auto y, setting.runner.run(std::move(b).finish().value(),
+                                                            {{"t", bytes_of(table)}, {"ids", bytes_of(ids)}}));
+      EXPECT_EQ(values_of<int32_t>(y.at("y")), expected);
+    }
+}
+
+TEST(Rows, GetRowsOfIntegersRefusesAnIdOutOfRange) {
+  for (const int32_t bad : {-1, 37}) {
+    GraphBuilder b;
+    b.output(b.get_rows(b.input("t", DType::i32, {4, 37}), b.input("ids", DType::i32, {3})), "y");
+    EXPECT_ERROR(GraphRunner("", 2).run(std::move(b).finish().value(),
+                                        {{"t", Bytes(4 * 37 * 4)}, {"ids", bytes_of<int32_t>({0, bad, 36})}}),
+                 "row " + std::to_string(bad) + ", want 0 to 36");
   }
 }
 

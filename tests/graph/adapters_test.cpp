@@ -43,6 +43,17 @@ TEST(AdaptedBuilder, ScalesAreThoseOfAllTokensOrOfTheWantedOnes) {
   EXPECT_ERROR(adapted.build(3), "an adapter's term for 3 rows that are not tokens");
 }
 
+TEST(AdaptedBuilder, ATableOfIntegersIsLeftAlone) {
+  Adapted adapted;
+  const Tensor table{{DType::i32, contiguous_layout(DType::i32, {6, 9}).value()}, "table"};
+  adapted.terms.rows[&table] = {&adapted.down, &adapted.up, 0.5f};
+  GraphBuilder b;
+  b.adapt({{.terms = &adapted.terms, .scales = b.input("all", DType::f32, {1, 5})}});
+  b.output(b.get_rows(b.tensor(table), i32(b, 5)), "y");
+  ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
+  EXPECT_EQ(scales_of(graph), "");
+}
+
 TEST(AdaptedBuilder, OtherWeightsAreLeftAlone) {
   Adapted adapted;
   ASSERT_OK_AND_ASSIGN(const Graph graph, adapted.build(5));

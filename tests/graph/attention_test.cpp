@@ -107,6 +107,87 @@ TEST(ChooseKeysRule, RefusesWhatDoesNotFit) {
   expect_refused(choice({.params = {.n_local = -1}}), "-1 of them local");
 }
 
+struct WindowShapes {
+  std::optional<Shape> chosen{};
+  DType chosen_type = DType::i64;
+  KeyWindowParams params{.window = 8, .ratio = 4, .n_entry_blocks = 2};
+};
+
+Build window(const WindowShapes& s) {
+  return [=](GraphBuilder& b) {
+    return b.window_keys(s.chosen ? b.input("chosen", s.chosen_type, *s.chosen) : Value(), i32(b, 3),
+                         b.input("blocks", DType::i32, {5, 2}), s.params);
+  };
+}
+
+TEST(WindowKeysRule, GivesBitsPerToken) {
+  expect_shape(window({}), {5, 1, 3}, DType::i64);
+  expect_shape(window({.chosen = Shape{5, 1, 3}}), {5, 1, 3}, DType::i64);
+  for (const int64_t n_entry_blocks : {0, 5})
+    expect_shape(window({.params = {.n_entry_blocks = n_entry_blocks}}), {5, 1, 3}, DType::i64);
+}
+
+TEST(WindowKeysRule, RefusesWhatDoesNotFit) {
+  expect_refused(window({.chosen = Shape{4, 1, 3}}), "chosen keys [4, 1, 3]");
+  expect_refused(window({.chosen = Shape{5, 2, 3}}), "chosen keys [5, 2, 3]");
+  expect_refused(window({.chosen = Shape{5, 1, 2}}), "chosen keys [5, 1, 2]");
+  expect_refused(window({.chosen = Shape{5, 1, 3}, .chosen_type = DType::i32}), "chosen keys [5, 1, 3], want i64");
+  expect_refused(window({.params = {.window = -1}}), "a window of -1, entries of 1 positions in 0 of 5 blocks");
+  expect_refused(window({.params = {.window = (int64_t{1} << 32) + 1}}), "a window of 4294967297");
+  expect_refused(window({.params = {.ratio = 0}}), "entries of 0 positions");
+  expect_refused(window({.params = {.ratio = (int64_t{1} << 32) + 1}}), "entries of 4294967297 positions");
+  expect_refused(window({.params = {.n_entry_blocks = -1}}), "-1 of 5 blocks");
+  expect_refused(window({.params = {.n_entry_blocks = 6}}), "6 of 5 blocks");
+  expect_refused([](auto& b) { return b.window_keys({}, f32(b, {3}), i32(b, Shape{5, 2}), {}); }, "positions is f32");
+  expect_refused([](auto& b) { return b.window_keys({}, i32(b, 3), f32(b, {5, 2}), {}); }, "blocks is f32");
+}
+
+struct CompressionShapes {
+  Shape bias{8, 4};
+  Shape rows{8, 64, 1, 5}, gates{8, 64, 1, 5};
+  DType rows_type = DType::f32, gates_type = DType::f32;
+  int64_t n_positions = 3, n_slots = 3, n_cells = 3;
+  Shape valid{4, 2};
+  CompressionParams params{.ratio = 4};
+};
+
+Build compression(const CompressionShapes& s) {
+  return [=](GraphBuilder& b) {
+    return b.compress_rows(f32(b, s.bias), b.input("rows", s.rows_type, s.rows),
+                           b.input("gates", s.gates_type, s.gates), i32(b, s.n_positions), i32(b, s.n_slots),
+                           b.input("blocks", DType::i32, {4, 2}), b.input("valid", DType::i64, s.valid),
+                           i32(b, s.n_cells), s.params);
+  };
+}
+
+TEST(CompressRowsRule, GivesAnEntryPerToken) {
+  expect_shape(compression({}), {8, 3});
+  expect_shape(compression({.params = {.ratio = 4, .overlaps = true}}), {4, 3});
+  expect_shape(compression({.n_positions = 0, .n_slots = 0, .n_cells = 0}), {8, 0});
+}
+
+TEST(CompressRowsRule, RefusesWhatDoesNotFit) {
+  expect_refused(compression({.bias = {8, 5}}), "biases [8, 5], want [8, 4]");
+  expect_refused(compression({.bias = {4, 4}}), "biases [4, 4], want [8, 4]");
+  expect_refused(compression({.params = {.ratio = 0}}), "entries of 0 positions");
+  expect_refused(compression({.params = {.ratio = (int64_t{1} << 32) + 1}}), "entries of 4294967297 positions");
+  expect_refused(compression({.rows_type = DType::f16}), "want two equal f32 caches of one head");
+  expect_refused(compression({.gates_type = DType::f16}), "want two equal f32 caches of one head");
+  expect_refused(compression({.gates = {8, 64, 1, 4}}), "rows [8, 64, 1, 5] and gates [8, 64, 1, 4]");
+  expect_refused(compression({.rows = {8, 64, 2, 5}, .gates = {8, 64, 2, 5}}), "caches of one head");
+  expect_refused(compression({.rows = {8, 32, 1, 5}, .gates = {8, 32, 1, 5}}), "caches of one head");
+  expect_refused(compression({.bias = {7, 4},
+                              .rows = {7, 64, 1, 5},
+                              .gates = {7, 64, 1, 5},
+                              .params = {.ratio = 4, .overlaps = true}}),
+                 "biases [7, 4], want [7, 4]");
+  expect_refused(compression({.bias = {0, 4}, .rows = {0, 64, 1, 5}, .gates = {0, 64, 1, 5}}), "biases [0, 4]");
+  expect_refused(compression({.n_positions = 2}), "positions has 2 entries, want 3");
+  expect_refused(compression({.n_slots = 2}), "slots has 2 entries, want 3");
+  expect_refused(compression({.n_cells = 2}), "positions has 3 entries, want 2");
+  expect_refused(compression({.valid = {3, 2}}), "want blocks i32 and valid i64");
+}
+
 TEST(BiasBucket, SharesRowsAmongLongDistances) {
   // 32 rows, both sides: each of distances 0 to 7, then from these on.
   constexpr int64_t kFirstOfBucket[] = {8, 12, 16, 23, 32, 46, 64, 91};

@@ -1,6 +1,7 @@
 // The shape rules of the family rows: rows of a table, of another type, with scales of their own.
 #include <limits>
 
+#include "tessera/graph/autodiff.h"
 #include "tests/graph/rules_support.h"
 
 namespace tessera {
@@ -15,6 +16,19 @@ TEST(GetRowsRule, GivesFloatRows) {
   expect_refused([](auto& b) { return b.get_rows(f32(b, {8, 9}), f32(b, {4})); }, "ids is f32, want i32");
   expect_refused([](auto& b) { return b.get_rows(f32(b, {8, 9, 2}), i32(b, 4)); }, "more than two dimensions");
   expect_refused([](auto& b) { return b.get_rows(f32(b, {8, 9}), b.input("i", DType::i32, {2, 2})); }, "vector");
+}
+
+TEST(GetRowsRule, OfIntegersGivesIntegers) {
+  expect_shape([](auto& b) { return b.get_rows(i32(b, Shape{6, 9}), i32(b, 4)); }, {6, 4}, DType::i32);
+  expect_refused([](auto& b) { return b.get_rows(i32(b, Shape{6, 9, 2}), i32(b, 4)); }, "more than two dimensions");
+}
+
+TEST(GetRows, OfIntegersHasNoGradient) {
+  const Tensor table{{DType::i32, contiguous_layout(DType::i32, {6, 9}).value()}, "table"};
+  const Tensor* parameters[] = {&table};
+  GraphBuilder b;
+  add_gradients(b, b.get_rows(b.tensor(table), i32(b, 4)), f32(b, {6, 4}), parameters, [](const Tensor&, Value) {});
+  EXPECT_ERROR(std::move(b).finish(), "the table has integers");
 }
 
 TEST(CastRule, KeepsTheShape) {

@@ -70,6 +70,8 @@ struct RouterCase {
   bool normalize;
   float scale;
   bool has_bias, has_selection_bias;
+  float limit = 0.0f;
+  bool limits_gate_input = false;
 };
 
 class Experts : public ::testing::TestWithParam<RouterCase> {};
@@ -82,7 +84,9 @@ INSTANTIATE_TEST_SUITE_P(Routers, Experts,
                                            RouterCase{nn::Gating::sigmoid, false, 1.0f, false, true},
                                            RouterCase{nn::Gating::softmax_of_chosen, false, 1.0f, true, false},
                                            RouterCase{nn::Gating::softmax_of_chosen, false, 0.5f, true, false},
-                                           RouterCase{nn::Gating::sqrt_softplus, true, 1.5f, true, true}));
+                                           RouterCase{nn::Gating::sqrt_softplus, true, 1.5f, true, true},
+                                           RouterCase{nn::Gating::softmax, true, 1.0f, false, false, 0.5f, false},
+                                           RouterCase{nn::Gating::softmax, true, 1.0f, false, false, 0.5f, true}));
 
 TEST_P(Experts, AreTheWeightedSumOfTheChosen) {
   const RouterCase& c = GetParam();
@@ -104,7 +108,9 @@ TEST_P(Experts, AreTheWeightedSumOfTheChosen) {
                  .scale = c.scale},
       .gate = layer("gate", kWidth, kHidden),
       .up = layer("up", kWidth, kHidden),
-      .down = layer("down", kHidden, kWidth)};
+      .down = layer("down", kHidden, kWidth),
+      .limit = c.limit,
+      .limits_gate_input = c.limits_gate_input};
   const std::vector<float> x = random_values(tensors.rng, kWidth * kTokens, 2.0f);
   GraphBuilder b;
   b.output(nn::experts(b, b.input("x", DType::f32, {kWidth, kTokens}), experts), "y");
@@ -137,7 +143,11 @@ TEST_P(Experts, AreTheWeightedSumOfTheChosen) {
     for (size_t slot = 0; slot < choice.ids.size(); ++slot) {
       std::vector<double> h = linear("gate", choice.ids[slot], in, kHidden);
       const std::vector<double> up = linear("up", choice.ids[slot], in, kHidden);
-      for (size_t i = 0; i < h.size(); ++i) h[i] = h[i] / (1 + std::exp(-h[i])) * up[i];
+      const double limit = c.limit > 0 ? double{c.limit} : 1e300;
+      for (size_t i = 0; i < h.size(); ++i) {
+        const double gate = c.limits_gate_input ? std::min(h[i], limit) : h[i];
+        h[i] = std::min(gate / (1 + std::exp(-gate)), limit) * std::clamp(up[i], -limit, limit);
+      }
       const std::vector<double> out = linear("down", choice.ids[slot], h, kWidth);
       for (size_t i = 0; i < out.size(); ++i) sum[i] += choice.weights[slot] * out[i];
     }

@@ -79,6 +79,26 @@ TEST_F(Ffns, GatedByEachActivation) {
               kTolerance);  // values stay within the bounds of 7
 }
 
+// Most values of the gate, of its activation and of up are beyond the limits.
+TEST_F(Ffns, ALimitBoundsTheGateAfterOrBeforeItsActivation) {
+  std::vector<float> both = gate_;
+  both.insert(both.end(), up_.begin(), up_.end());
+  nn::Ffn apart{.gate = {.weight = tensor({kFfnWidth, kHidden}, gate_)},
+                .up = {.weight = tensor({kFfnWidth, kHidden}, up_)},
+                .down = {.weight = tensor({kHidden, kFfnWidth}, down_)},
+                .limit = 0.25f};
+  nn::Ffn fused{.up = {.weight = tensor({kFfnWidth, 2 * kHidden}, both)}, .down = apart.down, .limit = 0.25f};
+  const auto silu = [](double x) { return x / (1 + std::exp(-x)); };
+  const auto bounded = [](double x) { return std::clamp(x, -0.25, 0.25); };
+  const auto after = expected([&](int64_t, double g, double u) { return std::min(silu(g), 0.25) * bounded(u); });
+  const auto before = expected([&](int64_t, double g, double u) { return silu(std::min(g, 0.25)) * bounded(u); });
+  for (nn::Ffn* ffn : {&apart, &fused}) {
+    expect_near(run(*ffn), after, kTolerance);
+    ffn->limits_gate_input = true;
+    expect_near(run(*ffn), before, kTolerance);
+  }
+}
+
 TEST_F(Ffns, TheGateMayBeTheFirstHalfOfUp) {
   std::vector<float> both = gate_;
   both.insert(both.end(), up_.begin(), up_.end());

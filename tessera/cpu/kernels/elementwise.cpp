@@ -22,9 +22,6 @@ inline void for_each_pair(const ElementwiseTask& t, F f) {
   });
 }
 
-/// 1 + e^-x, the denominator of the sigmoid.
-inline F32x16 one_plus_exp_minus(F32x16 x) { return add(F32x16::broadcast(1.0f), exp(sub(F32x16::zero(), x))); }
-
 inline F32x16 silu(F32x16 x) { return div(x, one_plus_exp_minus(x)); }
 
 /// x / 2 * (1 + tanh(u)), computed as x * sigmoid(2 u) to avoid cancellation.
@@ -100,7 +97,7 @@ void silu_row(const ElementwiseTask& t) {
 }
 
 void sigmoid_row(const ElementwiseTask& t) {
-  for_each(t, [](F32x16 x) { return div(F32x16::broadcast(1.0f), one_plus_exp_minus(x)); });
+  for_each(t, [](F32x16 x) { return sigmoid(x); });
 }
 
 void gelu_row(const ElementwiseTask& t) {

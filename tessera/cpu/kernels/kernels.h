@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tessera/cpu/kernels/attention_compression.h"
 #include "tessera/cpu/kernels/experts_grad.h"
 #include "tessera/cpu/kernels/loss.h"
 #include "tessera/cpu/kernels/norm.h"
@@ -16,6 +17,7 @@
 #include "tessera/cpu/kernels/recurrent.h"
 #include "tessera/cpu/kernels/recurrent_grad.h"
 #include "tessera/cpu/kernels/self_attention.h"
+#include "tessera/cpu/kernels/streams.h"
 
 namespace tessera::cpu {
 
@@ -169,6 +171,8 @@ struct Kernels {
 
   // Recurrent layers.
   const RecurrentKernels* recurrent;
+  // Residual streams.
+  const StreamKernels* streams;
 
   /// out[i * out_stride + row] = x[row * x_stride + i] for n_rows rows of n; strides are in floats.
   void (*transpose)(const float* x, int64_t x_stride, int64_t n, int64_t n_rows, float* out, int64_t out_stride);
@@ -188,6 +192,7 @@ struct Kernels {
   size_t (*attention_scratch_bytes)(int k_dim, int v_dim);
   /// q K^T, or its weighted sums. scratch has 64 * dim floats.
   void (*key_scores)(const KeyScoresTask& task, int k_dtype, void* scratch);
+  void (*compress_rows)(const CompressionTask& task);
   const SelfAttentionKernels* self_attention;  // attention without a cache, and its gradients
 
   // Peak measurements: each runs its loop n times and returns the number of multiply-adds (or bytes).

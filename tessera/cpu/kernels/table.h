@@ -24,6 +24,7 @@ extern const ByDType<const PanelFormat*> kInt16PanelFormats;
 extern const ElementwiseKernel kElementwiseKernels[];
 extern const NormKernels kNormKernels;
 extern const RecurrentKernels kRecurrentKernels;
+extern const StreamKernels kStreamKernels;
 extern const RecurrentGradKernels kRecurrentGradKernels;
 extern const ExpertsGradKernels kExpertsGradKernels;
 extern const LossKernels kLossKernels;
@@ -45,6 +46,7 @@ extern const ByDType<const KvFormat*> kKvFormats;
 void attention(const AttentionTask& task, int k_dtype, int v_dtype, void* scratch);
 size_t attention_scratch_bytes(int k_dim, int v_dim);
 void key_scores(const KeyScoresTask& task, int k_dtype, void* scratch);  // attention_scores.cpp
+void compress_rows(const CompressionTask& task);                         // attention_compression.cpp
 extern const SelfAttentionKernels kSelfAttentionKernels;                 // self_attention.cpp
 
 // peak.cpp

@@ -122,9 +122,7 @@ class ChoiceRunner {
 
   // The tokens of block b that a token at `position` sees.
   static uint64_t visible(const PagedSequence& sequence, int64_t b, int64_t position) {
-    const int64_t n = position - b * kBlockTokens + 1;
-    if (n <= 0 || sequence.blocks[b] < 0) return 0;
-    return sequence.valid[b] & (n >= kBlockTokens ? ~uint64_t{0} : (uint64_t{1} << n) - 1);
+    return sequence.blocks[b] < 0 ? 0 : sequence.valid[b] & mask_of(b, {0, position + 1});
   }
 
   Rank* ranks_of(int64_t i_set) const { return ranks_ + i_set * s_.n_units; }

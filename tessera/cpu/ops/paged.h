@@ -49,6 +49,13 @@ inline bool check_blocks(const Step& step, Worker& worker, const int32_t* blocks
   return true;
 }
 
+/// The positions of a range that are in logical block b, as a mask.
+inline uint64_t mask_of(int64_t b, Range positions) {
+  const int64_t begin = std::clamp<int64_t>(positions.begin - b * kBlockTokens, 0, kBlockTokens);
+  const int64_t end = std::clamp<int64_t>(positions.end - b * kBlockTokens, 0, kBlockTokens);
+  return begin >= end ? 0 : ~uint64_t{0} >> (kBlockTokens - (end - begin)) << begin;
+}
+
 /// The end of the run of tokens from `begin` on that belong to one sequence, of at most `most` tokens.
 inline int64_t end_of_run(const Step& step, int64_t begin, int64_t most) {
   const auto* sequences = step.in[4].row<const int32_t>(0);

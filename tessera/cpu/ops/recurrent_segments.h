@@ -11,10 +11,6 @@
 
 namespace tessera::cpu {
 
-inline int64_t stride(const Operand& x, size_t dimension) {
-  return x.layout.nb[dimension] / static_cast<int64_t>(sizeof(float));
-}
-
 /// The tokens of one sequence and its states.
 struct Segment {
   std::span<const int32_t> tokens;

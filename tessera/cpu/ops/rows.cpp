@@ -38,7 +38,7 @@ void run_cast(const Step& step, Worker& worker) {
 
 bool supports_get_rows(const Kernels& kernels, const Graph& graph, const Node& node) {
   const DType dtype = graph[node.sources[0]].spec.dtype;
-  return decoder_of(kernels, dtype) != nullptr;
+  return dtype == DType::i32 || decoder_of(kernels, dtype) != nullptr;
 }
 
 void run_get_rows(const Step& step, Worker& worker) {
@@ -53,6 +53,8 @@ void run_get_rows(const Step& step, Worker& worker) {
     if (id < 0 || id >= n_rows) {
       worker.fault.report(step, "row", id, n_rows);
       std::fill_n(step.out.row(i), n, 0.0f);
+    } else if (table.dtype == DType::i32) {
+      std::copy_n(table.row<const int32_t>(id), n, step.out.row<int32_t>(i));
     } else if (table.packed) {
       const std::byte* panel = table.data + to_size(id / kPanelRows) * panels->panel_bytes(n);
       panels->dequantize_row(panel, static_cast<int>(id % kPanelRows), n, step.out.row(i));

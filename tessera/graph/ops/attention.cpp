@@ -23,6 +23,26 @@ Value AttentionOps::choose_keys(Value q, Value k_cache, Value weights, Value pos
   return add_op(*this, Op::choose_keys, {q, k_cache, weights, positions, slots, blocks, valid}, params);
 }
 
+Value AttentionOps::window_keys(Value chosen, Value positions, Value blocks, const KeyWindowParams& params) {
+  return add_op(*this, Op::window_keys, {positions, blocks, chosen}, params);
+}
+
+Value AttentionOps::compress_rows(Value bias, Value rows, Value gates, Value positions, Value slots, Value blocks,
+                                  Value valid, Value cells, const CompressionParams& params) {
+  return add_op(*this, Op::compress_rows, {bias, rows, gates, positions, slots, blocks, valid, cells}, params);
+}
+
+void KeyWindowParams::list(ParamList& params) const {
+  params.integer("window", window);
+  params.integer("ratio", ratio);
+  params.integer("n_entry_blocks", n_entry_blocks);
+}
+
+void CompressionParams::list(ParamList& params) const {
+  params.integer("ratio", ratio);
+  params.integer("overlaps", overlaps);
+}
+
 void KeyChoiceParams::list(ParamList& params) const {
   params.integer("n_chosen", n_chosen);
   params.integer("unit", unit);
@@ -91,6 +111,21 @@ Result<int64_t> v_dim_of(Operands x, const AttentionParams& p) {
   return v[0];
 }
 
+/// Operands 3 to 6: positions and slots of tokens, and the block tables.
+Result<> require_tables(Operands x, int64_t n_tokens) {
+  if (x.size() < 7 || std::ranges::count(x.subspan(3, 4), nullptr) > 0)
+    return fail(ErrorCode::invalid_argument, "positions, slots or block tables are missing");
+  const Shape& blocks = x[5]->shape();
+  TESSERA_TRY(require_i32_vector(*x[3], "positions", n_tokens));
+  TESSERA_TRY(require_i32_vector(*x[4], "slots", n_tokens));
+  if (x[5]->dtype != DType::i32 || x[6]->dtype != DType::i64 || x[6]->shape() != blocks || blocks[2] != 1 ||
+      blocks[3] != 1)
+    return fail(ErrorCode::invalid_argument, "want blocks i32 and valid i64, both [n_max_blocks, n_slots]");
+  if (!is_contiguous(DType::i32, x[5]->layout) || !is_contiguous(DType::i64, x[6]->layout))
+    return fail(ErrorCode::invalid_argument, "block tables are not contiguous");
+  return {};
+}
+
 /// The operands that attention and the choice of keys share: q, K, and 3 to 6, the tokens and tables.
 Result<> require_paged_keys(Operands x) {
   const Shape &q = x[0]->shape(), &k = x[1]->shape();
@@ -99,19 +134,9 @@ Result<> require_paged_keys(Operands x) {
   if (k[0] < 1) return fail(ErrorCode::invalid_argument, "heads are empty");
   if (k[1] != kKvBlockTokens || !is_contiguous(x[1]->dtype, x[1]->layout))
     return fail(ErrorCode::invalid_argument, "K {} is not a contiguous cache", to_string(k));
-  if (x.size() < 7 || std::ranges::count(x.subspan(3, 4), nullptr) > 0)
-    return fail(ErrorCode::invalid_argument, "positions, slots or block tables are missing");
-  const Shape& blocks = x[5]->shape();
   if (k[2] < 1 || q[1] < 1 || q[1] % k[2] != 0)
     return fail(ErrorCode::invalid_argument, "{} query heads for {} KV heads, want a multiple", q[1], k[2]);
-  TESSERA_TRY(require_i32_vector(*x[3], "positions", q[2]));
-  TESSERA_TRY(require_i32_vector(*x[4], "slots", q[2]));
-  if (x[5]->dtype != DType::i32 || x[6]->dtype != DType::i64 || x[6]->shape() != blocks || blocks[2] != 1 ||
-      blocks[3] != 1)
-    return fail(ErrorCode::invalid_argument, "want blocks i32 and valid i64, both [n_max_blocks, n_slots]");
-  if (!is_contiguous(DType::i32, x[5]->layout) || !is_contiguous(DType::i64, x[6]->layout))
-    return fail(ErrorCode::invalid_argument, "block tables are not contiguous");
-  return {};
+  return require_tables(x, q[2]);
 }
 
 Result<> require_chosen(const TensorSpec& chosen, int64_t n_max_blocks, int64_t n_heads_kv, int64_t n_tokens) {
@@ -148,9 +173,10 @@ Result<TensorSpec> infer_attention(Operands x, const AttentionParams& p) {
   return contiguous(DType::f32, {v_dim, q[1], q[2]});
 }
 
+constexpr int64_t kMostPositions = int64_t{1} << 32;  // so that no sum of positions overflows
+
 Result<TensorSpec> infer_choice(Operands x, const KeyChoiceParams& p) {
-  constexpr int64_t kMost = int64_t{1} << 32;  // so that no sum of positions overflows
-  if (p.n_chosen < 1 || p.unit < 1 || p.unit > kMost || p.n_local < 0)
+  if (p.n_chosen < 1 || p.unit < 1 || p.unit > kMostPositions || p.n_local < 0)
     return fail(ErrorCode::invalid_argument, "a choice of {} units of {} positions, {} of them local", p.n_chosen,
                 p.unit, p.n_local);
   TESSERA_TRY(require_paged_keys(x));
@@ -165,10 +191,42 @@ Result<TensorSpec> infer_choice(Operands x, const KeyChoiceParams& p) {
   return contiguous(DType::i64, {x[5]->shape()[0], x[2] != nullptr ? 1 : q[1], q[2]});
 }
 
+Result<TensorSpec> infer_window_keys(Operands x, const KeyWindowParams& p) {
+  TESSERA_TRY(require_i32_vector(*x[0], "positions", -1));
+  TESSERA_TRY(require_i32_matrix(*x[1], "blocks"));
+  const int64_t n_tokens = x[0]->shape()[0], n_max_blocks = x[1]->shape()[0];
+  if (p.window < 0 || p.window > kMostPositions || p.ratio < 1 || p.ratio > kMostPositions || p.n_entry_blocks < 0 ||
+      p.n_entry_blocks > n_max_blocks)
+    return fail(ErrorCode::invalid_argument, "a window of {}, entries of {} positions in {} of {} blocks", p.window,
+                p.ratio, p.n_entry_blocks, n_max_blocks);
+  if (x.size() > 2 && x[2] != nullptr) TESSERA_TRY(require_chosen(*x[2], n_max_blocks, 1, n_tokens));
+  return contiguous(DType::i64, {n_max_blocks, 1, n_tokens});
+}
+
+Result<TensorSpec> infer_compression(Operands x, const CompressionParams& p) {
+  if (p.ratio < 1 || p.ratio > kMostPositions)
+    return fail(ErrorCode::invalid_argument, "entries of {} positions", p.ratio);
+  TESSERA_TRY(require_f32_rows(*x[0], "biases"));
+  TESSERA_TRY(require_i32_vector(*x[7], "cells", -1));
+  const Shape &bias = x[0]->shape(), &rows = x[1]->shape();
+  const int64_t n_parts = p.overlaps ? 2 : 1, n_tokens = x[7]->shape()[0];
+  for (const size_t side : {1u, 2u})
+    if (x[side]->dtype != DType::f32 || !is_contiguous(DType::f32, x[side]->layout) ||
+        x[side]->shape() != Shape{rows[0], kKvBlockTokens, 1, rows[3]})
+      return fail(ErrorCode::invalid_argument, "rows {} and gates {}, want two equal f32 caches of one head",
+                  to_string(rows), to_string(x[2]->shape()));
+  if (rows[0] < 1 || rows[0] % n_parts != 0 || bias != Shape{rows[0], p.ratio})
+    return fail(ErrorCode::invalid_argument, "biases {}, want [{}, {}]", to_string(bias), rows[0], p.ratio);
+  TESSERA_TRY(require_tables(x, n_tokens));
+  return contiguous(DType::f32, {rows[0] / n_parts, n_tokens});
+}
+
 // Without the bytes of the cache: the graph does not know how much of it is filled.
 Cost cost_of_attention(const Graph& graph, const Node& node) {
   return {.bytes = result_bytes(node) + operand_bytes(graph, node, 0)};
 }
+
+Cost cost_of_compression(const Graph&, const Node& node) { return {.bytes = result_bytes(node)}; }
 
 }  // namespace
 
@@ -184,5 +242,17 @@ const OpDef op_defs::choose_keys = {.n_operands = {2, 7},
                                     .cost = cost_of_attention,
                                     .in_place = kNoOperand,
                                     .writes = kNoOperand};
+const OpDef op_defs::window_keys = {.n_operands = {2, 3},
+                                    .infer = shape_rule<infer_window_keys>,
+                                    .gradient = kForwardOnly,
+                                    .cost = cost_of_memory,
+                                    .in_place = kNoOperand,
+                                    .writes = kNoOperand};
+const OpDef op_defs::compress_rows = {.n_operands = 8,
+                                      .infer = shape_rule<infer_compression>,
+                                      .gradient = kForwardOnly,
+                                      .cost = cost_of_compression,
+                                      .in_place = kNoOperand,
+                                      .writes = kNoOperand};
 
 }  // namespace tessera

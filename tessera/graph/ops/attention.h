@@ -34,6 +34,23 @@ struct KeyChoiceParams {
   void list(ParamList& params) const;
 };
 
+/// Keys of a layer that attends to recent tokens in a window, and to entries that stand for older ones (DeepSeek-AI
+/// 2026, "DeepSeek-V4"). The block tables of such a layer contain the entries first, in n_entry_blocks logical blocks.
+/// The tokens follow: position p is at position 64 * n_entry_blocks + p of the table.
+struct KeyWindowParams {
+  int64_t window = 0;  // > 0: a token at p sees only tokens above p - window
+  int64_t ratio = 1;   // positions per entry. A token at p sees the first (p + 1) / ratio entries
+  int64_t n_entry_blocks = 0;
+  void list(ParamList& params) const;
+};
+
+/// The compression of rows to an entry: a softmax over positions, separately for each channel (DeepSeek-AI 2026).
+struct CompressionParams {
+  int64_t ratio = 1;          // positions per entry
+  bool overlaps = false;      // an entry also reads the positions of the entry before it
+  void list(ParamList& params) const;
+};
+
 /// Errors: a parameter is not finite, or negative without meaning.
 Result<> require_attention_params(const AttentionParams& params);
 
@@ -73,6 +90,24 @@ class AttentionOps {
   ///   returns i64 [n_max_blocks, n_sets, n_tokens]: bit i = position 64 * block + i is chosen
   Value choose_keys(Value q, Value k_cache, Value weights, Value positions, Value slots, Value blocks, Value valid,
                     const KeyChoiceParams& params);
+
+  /// The positions of a block table that each token sees: entries of `chosen`, and tokens in a window.
+  ///   chosen, of choose_keys() on the same tables with one set, or absent for all entries
+  ///   positions i32 [n_tokens]: of tokens, without the offset of the table; blocks as above
+  ///   returns i64 [n_max_blocks, 1, n_tokens]: bit i = position 64 * block + i is seen
+  Value window_keys(Value chosen, Value positions, Value blocks, const KeyWindowParams& params);
+
+  /// The entries that tokens complete. A token at p completes one if p + 1 is a multiple of the ratio r. The entry is,
+  /// for each channel, the sum of the last r rows up to p, weighted by the softmax of their gates plus biases. If
+  /// entries overlap, the last 2 r rows count. The older r rows give the first `dim` channels of row, gate and bias,
+  /// the newer ones the last `dim`. Otherwise a row has `dim` channels.
+  ///   bias f32 [dim or 2 dim, r]: column p % r is added to the gates at p
+  ///   rows, gates: caches of one head, f32, as K and V in kv_store. Positions that are not stored have weight 0
+  ///   positions, slots, blocks, valid as above
+  ///   cells i32 [n_tokens]: a token with cell -1 completes no entry that is wanted; its result is 0
+  ///   returns [dim, n_tokens]
+  Value compress_rows(Value bias, Value rows, Value gates, Value positions, Value slots, Value blocks, Value valid,
+                      Value cells, const CompressionParams& params);
 };
 
 }  // namespace tessera

@@ -11,6 +11,7 @@ Value RowOps::cast(Value x, DType dtype) { return add_op(*this, Op::cast, {x}, C
 Value RowOps::get_rows(Value table, Value ids) {
   GraphBuilder& b = builder_of(*this);
   Value rows = add_op(*this, Op::get_rows, {table, ids});
+  if (b.spec(rows).dtype == DType::i32) return rows;
   for (const ActiveAdapter& adapter : b.adapters()) {
     const LowRank* term = b.find_term(adapter.terms->rows, table);
     if (term == nullptr) continue;
@@ -48,7 +49,8 @@ Result<TensorSpec> infer_get_rows(Operands x) {
   if (!has_contiguous_rows(x[0]->dtype, x[0]->layout))
     return fail(ErrorCode::invalid_argument, "the table's rows are not contiguous");
   TESSERA_TRY(require_i32_vector(*x[1], "ids", -1));
-  return contiguous(DType::f32, {x[0]->shape()[0], x[1]->shape()[0]});
+  const DType dtype = x[0]->dtype == DType::i32 ? DType::i32 : DType::f32;
+  return contiguous(dtype, {x[0]->shape()[0], x[1]->shape()[0]});
 }
 
 Result<TensorSpec> infer_scatter_rows(Operands x, const ScatterRowsParams& p) {
@@ -85,6 +87,7 @@ Result<TensorSpec> infer_add_scaled(Operands x, const AddScaledParams& p) {
 void gradient_cast(Gradient& g) { g.give(0, g.dy()); }
 
 void gradient_get_rows(Gradient& g) {
+  if (g.spec(0).dtype == DType::i32) return g.fail_with(ErrorCode::unsupported, "the table has integers");
   if (g.wants(0)) g.give(0, g.b.scatter_rows(g.dy(), g.in(1), g.spec(0).shape()[1]));
 }
 

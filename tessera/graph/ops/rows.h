@@ -31,7 +31,8 @@ class RowOps {
  public:
   /// x converted to another dtype, contiguous.
   Value cast(Value x, DType dtype);
-  /// Rows ids[i] of table [n, n_rows] (any dtype) as f32 [n, n_ids]. An id out of range fails the run.
+  /// Rows ids[i] of table [n, n_rows] as [n, n_ids]: i32 if the table is i32, else f32 (any dtype of the table). An id
+  /// out of range fails the run.
   Value get_rows(Value table, Value ids);
   /// [n, n_rows]: row r is the sum of the rows [n, t] with ids[i] = r, in their order. This is the transpose of
   /// get_rows(). An id out of range fails the run.

@@ -42,15 +42,35 @@ TEST_P(GpuRowFormats, RowsAreTheScalarTruths) {
 
 using GpuRows = GpuTest;
 
+TestGraph four_rows_graph(DType dtype, const Bytes& table, const std::vector<int32_t>& ids) {
+  const auto n_ids = std::ssize(ids);
+  return {.tensors = {{"table", dtype, {11, 4}, table}},
+          .build =
+              [n_ids](GraphBuilder& b, const std::vector<Value>& tensors) {
+                b.output(b.get_rows(tensors[0], b.input("ids", DType::i32, {n_ids})), "y");
+              },
+          .inputs = {{"ids", bytes_of(ids)}}};
+}
+
+// As floats, some of these integers would be NaN, denormal or -0.
+TEST_F(GpuRows, RowsOfIntegersKeepTheirBits) {
+  std::vector<int32_t> table;
+  for (uint32_t i = 0; i < 44; ++i) table.push_back(static_cast<int32_t>(i * 0x7fc00001u + i / 3 * 0x80000000u));
+  for (const Device* device : {gpu_device(), gpu_device_of_64_lanes()}) {
+    ASSERT_OK_AND_ASSIGN(const TestOutputs got,
+                         run_on(*device, four_rows_graph(DType::i32, bytes_of(table), {3, 0, 3, 2})));
+    std::vector<int32_t> expected;
+    for (const int row : {3, 0, 3, 2})
+      expected.insert(expected.end(), table.begin() + 11 * row, table.begin() + 11 * row + 11);
+    EXPECT_EQ(values_of<int32_t>(got.outputs.at("y")), expected);
+  }
+}
+
 TEST_F(GpuRows, IdsOutOfRangeFailTheRun) {
-  for (const int32_t id : {-1, 4})
-    EXPECT_ERROR(run_on(*gpu_device(), {.tensors = {{"table", DType::f32, {8, 4}, {}}},
-                                        .build =
-                                            [](GraphBuilder& b, const std::vector<Value>& tensors) {
-                                              b.output(b.get_rows(tensors[0], b.input("ids", DType::i32, {2})), "y");
-                                            },
-                                        .inputs = {{"ids", bytes_of<int32_t>({1, id})}}}),
-                 "get_rows y: row " + std::to_string(id) + ", want 0 to 3");
+  for (const DType dtype : {DType::f32, DType::i32})
+    for (const int32_t id : {-1, 4})
+      EXPECT_ERROR(run_on(*gpu_device(), four_rows_graph(dtype, {}, {1, id})),
+                   "get_rows y: row " + std::to_string(id) + ", want 0 to 3");
 }
 
 const std::vector<UnaryCase> kCasts = {

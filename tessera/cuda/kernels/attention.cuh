@@ -35,6 +35,42 @@ __device__ inline uint32_t safe_slot_of(const Params& step, uint32_t token) {
   return slot < step.x[5].ne[1] ? slot : 0;
 }
 
+/// The positions of [first, end) among the 32 from `from` on, as bits.
+__device__ inline uint32_t within(uint32_t from, uint32_t first, uint32_t end) {
+  const uint32_t below_end = end <= from ? 0 : end - from >= 32 ? ~0u : (1u << (end - from)) - 1;
+  const uint32_t below_first = first <= from ? 0 : first - from >= 32 ? ~0u : (1u << (first - from)) - 1;
+  return below_end & ~below_first;
+}
+
+/// The tables of a token's slot, for kernels that look at single positions.
+struct SlotTables {
+  const int32_t* blocks;
+  const uint32_t* valid;
+};
+__device__ inline SlotTables tables_of(const Params& step, uint32_t token) {
+  const uint32_t slot = safe_slot_of(step, token);
+  return {ints(row_of(step.x[5], slot, 0, 0)), words(row_of(step.x[6], slot, 0, 0))};
+}
+/// The stored positions of [first, end) among the 32 of word w, as bits: none after reporting an invalid block.
+__device__ inline uint32_t stored_in(const Params& step, const SlotTables& tables, uint32_t w, uint32_t first,
+                                     uint32_t end) {
+  const uint32_t wanted = within(32 * w, first, end), n_physical = step.x[1].ne[3];
+  if (wanted == 0) return 0;
+  const int32_t block = tables.blocks[w / 2];
+  if (block < -1 || block >= static_cast<int32_t>(n_physical)) {
+    report(step, kFaultBlock, block, n_physical);
+    return 0;
+  }
+  return block == -1 ? 0 : tables.valid[w] & wanted;
+}
+/// The address of the row of a cache of one head at a stored position.
+__device__ inline uint64_t row_at_position(const Operand& cache, const SlotTables& tables, uint32_t p) {
+  return row_of(cache, p % kBlockTokens, 0, static_cast<uint32_t>(tables.blocks[p / kBlockTokens]));
+}
+/// The lowest bit of v, and its index.
+__device__ inline uint32_t lowest_bit(uint32_t v) { return v & (~v + 1); }
+__device__ inline uint32_t index_of_bit(uint32_t bit) { return count_bits(bit - 1); }
+
 /// Whether scores are more than scaled products.
 __device__ inline bool has_score_terms(const Params& step) {
   return step.u[1] != 0 || step.u[5] != 0 || step.x[8].data != 0;

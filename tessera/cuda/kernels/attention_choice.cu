@@ -42,9 +42,7 @@ class Choice {
   __device__ Choice(const Params& step, ChoiceRoom& room, uint32_t item, uint32_t place)
       : step_(step), room_(room), token_(item / step.y.ne[1]), set_(item % step.y.ne[1]), unit_(step.u[5]) {
     end_ = span_of(step, token_, lane() == 0).end;
-    const uint32_t slot = safe_slot_of(step, token_);
-    blocks_ = ints(row_of(step.x[5], slot, 0, 0));
-    valid_ = words(row_of(step.x[6], slot, 0, 0));
+    tables_ = tables_of(step, token_);
     ranks_ = words(step.scratch + uint64_t{place} * step.x[5].ne[0] * kBlockTokens * sizeof(uint32_t));
   }
 
@@ -69,7 +67,7 @@ class Choice {
     for (uint32_t w = lane(); w < 2 * step_.y.ne[0]; w += n_lanes()) {
       uint32_t chosen = 0;
       for (uint32_t rest = seen_of(w); rest != 0; rest &= rest - 1) {
-        const uint32_t bit = rest & (~rest + 1), u = (32 * w + count_bits(bit - 1)) / unit_, rank = ranks_[u * unit_];
+        const uint32_t bit = lowest_bit(rest), u = (32 * w + index_of_bit(bit)) / unit_, rank = ranks_[u * unit_];
         if (rank > cut.rank || (rank == cut.rank && ~u >= cut.least)) chosen |= bit;
       }
       y[w] = chosen;
@@ -78,22 +76,12 @@ class Choice {
 
  private:
   /// The stored positions among the 32 of word w, up to the token's own.
-  __device__ uint32_t seen_of(uint32_t w) const {
-    if (32 * w >= end_) return 0;
-    const int32_t block = blocks_[w / 2];
-    const uint32_t n_physical = step_.x[1].ne[3], n = end_ - 32 * w;
-    if (block < -1 || block >= static_cast<int32_t>(n_physical)) {
-      report(step_, kFaultBlock, block, n_physical);
-      return 0;
-    }
-    if (block == -1) return 0;
-    return n < 32 ? valid_[w] & ((1u << n) - 1) : valid_[w];
-  }
+  __device__ uint32_t seen_of(uint32_t w) const { return stored_in(step_, tables_, w, 0, end_); }
 
   /// The row of K at a position; 0 if the token does not see it.
   __device__ uint64_t key_at(uint32_t p) const {
     if (p >= end_ || (seen_of(p / 32) >> p % 32 & 1) == 0) return 0;
-    return row_of(step_.x[1], p % kBlockTokens, 0, static_cast<uint32_t>(blocks_[p / kBlockTokens]));
+    return row_at_position(step_.x[1], tables_, p);
   }
 
   /// The products of a key and heads from `head` on, below `end_head`. All threads take part.
@@ -198,8 +186,7 @@ class Choice {
   ChoiceRoom& room_;
   uint32_t token_, set_, unit_;
   uint32_t end_;  // positions that the token sees are below it
-  const int32_t* blocks_;
-  const uint32_t* valid_;
+  SlotTables tables_;
   uint32_t* ranks_;  // by position; of a unit: at its first position
 };
 

@@ -338,12 +338,6 @@ class Flash {
     return entry;
   }
 
-  // The positions of [first, end) among the 32 positions from `from` on, as bits.
-  static __device__ uint32_t within(uint32_t from, uint32_t first, uint32_t end) {
-    const uint32_t below_end = end <= from ? 0 : end - from >= 32 ? ~0u : (1u << (end - from)) - 1;
-    const uint32_t below_first = first <= from ? 0 : first - from >= 32 ? ~0u : (1u << (first - from)) - 1;
-    return below_end & ~below_first;
-  }
   // Begins to copy half i (K or V of a listed block) to its slot of the ring. Rows that no row of the tile sees become
   // zeros: they may hold any bits, and zero times NaN would not be zero.
   __device__ void fetch(uint32_t i, uint32_t n_blocks) const {

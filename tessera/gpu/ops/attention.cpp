@@ -2,7 +2,6 @@
 #include "tessera/graph/ops/attention.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "tessera/base/index.h"
 #include "tessera/gpu/ops/dispatch.h"
@@ -21,7 +20,6 @@ constexpr uint32_t kChoiceThreads = 256;  // of cuda: as many as a part has posi
 // The most memory for ranks, unless one set of keys needs more. In a context of 131,072 positions it has room for 256
 // sets, enough workgroups to occupy a large GPU.
 constexpr int64_t kMostRankBytes = int64_t{128} << 20;
-constexpr int64_t kMostPositions = std::numeric_limits<int32_t>::max();
 
 // A set of keys of a token is an item. Each needs a rank per position of the longest context.
 struct ChoiceWork {
@@ -41,8 +39,7 @@ struct ChoiceWork {
 
 bool supports_choice(const Graph& graph, const Node& node) {
   const TensorSpec& k = graph[node.sources[1]].spec;
-  return info(k.dtype).is_kv_format && k.shape()[0] <= kMaxHeadDim &&
-         node.spec.shape()[0] <= kMostPositions / kKvBlockTokens;
+  return info(k.dtype).is_kv_format && k.shape()[0] <= kMaxHeadDim && node.spec.shape()[0] <= kMostBlocks;
 }
 
 // Does not shrink when there are more tokens or positions, though there may be room for fewer items then.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <limits>
 
 #include "tessera/base/checked.h"
 #include "tessera/gpu/step.h"
@@ -10,6 +11,10 @@ namespace tessera::gpu {
 
 inline uint32_t bits(float value) { return std::bit_cast<uint32_t>(value); }
 inline uint32_t count(int64_t n) { return static_cast<uint32_t>(n); }
+
+/// The most positions and blocks of a sequence's table: kernels have numbers of 32 bits for positions.
+inline constexpr int64_t kMostPositions = std::numeric_limits<int32_t>::max();
+inline constexpr int64_t kMostBlocks = kMostPositions / kKvBlockTokens;
 
 inline constexpr uint64_t kWideBytes = 16;
 

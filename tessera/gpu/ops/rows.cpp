@@ -1,17 +1,23 @@
-// get_rows and cast: convert rows of any type to floats, and floats to rows.
+// get_rows and cast: convert rows of any type to floats, and floats to rows. get_rows also copies rows of integers.
 #include "tessera/gpu/ops/dispatch.h"
 
 namespace tessera::gpu {
 
 namespace {
 
+constexpr uint32_t kCopyRows = 2;  // the variant of rows.comp and rows.cu
+
 bool supports_get_rows(const Graph& graph, const Node& node) {
-  return info(graph[node.sources[0]].spec.dtype).is_format;
+  const DType dtype = graph[node.sources[0]].spec.dtype;
+  return dtype == DType::i32 || info(dtype).is_format;
 }
 
 Result<> prepare_get_rows(const StepContext& context, Step& step) {
   step.shader = Shader::rows;
-  step.format = context.spec(0).dtype;
+  if (context.spec(0).dtype == DType::i32)
+    step.variant = kCopyRows;
+  else
+    step.format = context.spec(0).dtype;
   return set_groups(step, context.shape().n_rows());
 }
 

@@ -49,6 +49,25 @@ Range range_of(int position, int slot, uint n_slots, uint n_all) {
   return range;
 }
 
+/// The positions of [first, end) among the 32 from `from` on, as bits.
+uint within(uint from, uint first, uint end) {
+  const uint below_end = end <= from ? 0u : end - from >= 32u ? ~0u : (1u << end - from) - 1u;
+  const uint below_first = first <= from ? 0u : first - from >= 32u ? ~0u : (1u << first - from) - 1u;
+  return below_end & ~below_first;
+}
+
+/// The stored positions of a range among the 32 of word w of a slot, as bits: none after reporting an invalid block.
+uint stored_in(uint w, uint slot, Range range) {
+  const uint wanted = within(32u * w, range.first, range.end), n_physical = step.x[1].ne[3];
+  if (wanted == 0u) return 0u;
+  const int block = Ints(row_of(step.x[5], slot, 0u, 0u)).at[w / 2u];
+  if (block < -1 || block >= int(n_physical)) {
+    report(kFaultBlock, block, n_physical);
+    return 0u;
+  }
+  return block == -1 ? 0u : Words(row_of(step.x[6], slot, 0u, 0u)).at[w] & wanted;
+}
+
 /// The chosen positions of block b of a token and a KV head, as bits. All heads share a set, or each has its own.
 uvec2 chosen_of(uint b, uint token, uint head_kv) {
   Words words = Words(row_of(step.x[9], step.x[9].ne[1] == 1u ? 0u : head_kv, token, 0u));

@@ -53,17 +53,7 @@ void begin_item(uint item, uint place) {
 }
 
 /// The stored positions among the 32 of word w, up to the token's own.
-uint seen_of(uint w) {
-  if (32u * w >= end) return 0u;
-  const int block = Ints(row_of(step.x[5], slot, 0u, 0u)).at[w / 2u];
-  const uint n_physical = step.x[1].ne[3], n = end - 32u * w;
-  if (block < -1 || block >= int(n_physical)) {
-    report(kFaultBlock, block, n_physical);
-    return 0u;
-  }
-  const uint stored = Words(row_of(step.x[6], slot, 0u, 0u)).at[w];
-  return block == -1 ? 0u : n < 32u ? stored & (1u << n) - 1u : stored;
-}
+uint seen_of(uint w) { return stored_in(w, slot, Range(0u, end)); }
 
 /// The row of K at a position; 0 if the token does not see it.
 uint64_t key_at(uint p) {

@@ -348,9 +348,7 @@ size_t KvGroup::block_bytes() const {
   return bytes;
 }
 
-int64_t KvGroup::Range::n_blocks() const {
-  return begin < end ? div_ceil<int64_t>(end, kBlock) - begin / kBlock : 0;
-}
+int64_t KvGroup::Range::n_blocks() const { return begin < end ? div_ceil<int64_t>(end, kBlock) - begin / kBlock : 0; }
 
 KvGroup::Range KvGroup::seen_before(int64_t position) const {
   return {window_ == 0 ? 0 : std::max<int64_t>(position - window_ + 1, 0), at(position)};

@@ -1,9 +1,9 @@
 // The tables of layers with the same attention window and stride: they map the positions of each sequence to physical
 // blocks of K and V. KvCache checks all arguments, and its groups carry out the changes.
 //
-// Layers with a stride have a second group. It maps the numbers of entries, of which each stands for `stride` positions:
-// entry e is stored with position e * stride + stride - 1, which completes it. In this group a "position" is the number
-// of an entry. Both groups of such layers use parts of the same tables and of the same K and V.
+// Layers with a stride have a second group. It maps the numbers of entries, of which each stands for `stride`
+// positions: entry e is stored with position e * stride + stride - 1, which completes it. In this group a "position" is
+// the number of an entry. Both groups of such layers use parts of the same tables and of the same K and V.
 #pragma once
 
 #include <span>

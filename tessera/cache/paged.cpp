@@ -47,15 +47,14 @@ int64_t n_blocks_of(const KvCacheConfig& config, int64_t window) {
                            config.n_marks * blocks_spanned(seen));
 }
 
-// The entries of a sequence fill at most 1 of `stride` blocks that its positions fill in group 0, rounded up. A mark may
-// keep the last block of entries, which a sequence then copies before it adds one.
+// The entries of a sequence fill at most 1 of `stride` blocks that its positions fill in group 0, rounded up. A mark
+// may keep the last block of entries, which a sequence then copies before it adds one.
 int64_t n_entry_blocks_of(const KvCacheConfig& config, int64_t stride) {
   return div_ceil(n_blocks_of(config, 0), stride) + config.n_sequences - 1 + config.n_marks;
 }
 
 Result<> require_layer(const KvLayerShape& layer) {
-  if (layer.window < 0)
-    return fail(ErrorCode::invalid_argument, "attention window {}, want at least 0", layer.window);
+  if (layer.window < 0) return fail(ErrorCode::invalid_argument, "attention window {}, want at least 0", layer.window);
   if (layer.stride < 0)
     return fail(ErrorCode::invalid_argument, "entries for {} tokens each, want at least 0", layer.stride);
   if (layer.stride > 0 && layer.window == 0)
@@ -122,8 +121,7 @@ Result<> KvCache::add_group(int64_t window, int64_t stride) {
   tables.valid.dtype = DType::i64;
   const KvGroup::Size entries{
       .n_blocks = stride == 0 ? 0 : n_entry_blocks_of(config_, stride),
-      .n_max_blocks =
-          stride == 0 ? 0 : div_ceil(std::max<int64_t>(config_.n_ctx / stride, 1), int64_t{kKvBlockTokens}),
+      .n_max_blocks = stride == 0 ? 0 : div_ceil(std::max<int64_t>(config_.n_ctx / stride, 1), int64_t{kKvBlockTokens}),
       .n_sequences = config_.n_sequences,
       .first_block = static_cast<int32_t>(n_blocks_of(config_, window))};
   const KvGroup::Size positions{.n_blocks = n_blocks_of(config_, window),
@@ -162,8 +160,7 @@ Result<> KvCache::add_layers(const Device& device) {
     const Device& of_layer = device_of(il, device);
     const size_t of_positions = group_of_layer_[il];
     const std::optional<size_t> of_entries = entries_of(of_positions);
-    const int64_t n_blocks =
-        groups_[of_positions].n_blocks() + (of_entries ? groups_[*of_entries].n_blocks() : 0);
+    const int64_t n_blocks = groups_[of_positions].n_blocks() + (of_entries ? groups_[*of_entries].n_blocks() : 0);
     for (const KvSide side : {KvSide::k, KvSide::v}) {
       const bool is_k = side == KvSide::k;
       const int64_t dim = is_k ? shape.k_dim : shape.v_dim;
@@ -173,8 +170,7 @@ Result<> KvCache::add_layers(const Device& device) {
       tensor.dtype = shape.type.value_or(is_k ? config_.type_k : config_.type_v);
       tensor.layer = static_cast<int>(il);
       TESSERA_TRY(require_side(of_layer, tensor.dtype, side, dim));
-      TESSERA_ASSIGN(tensor.layout,
-                     contiguous_layout(tensor.dtype, {dim, kKvBlockTokens, shape.n_heads_kv, n_blocks}));
+      TESSERA_ASSIGN(tensor.layout, contiguous_layout(tensor.dtype, {dim, kKvBlockTokens, shape.n_heads_kv, n_blocks}));
       groups_[of_positions].add_data(tensor);
       if (of_entries) groups_[*of_entries].add_data(tensor);
       memory_.add(tensor, of_layer.buffer_type());

@@ -4,17 +4,17 @@
 // block of entry p / 64. So the offset of a token in its block depends only on its position, and attention visits
 // blocks in an order that depends only on positions. Results are the same bits whatever else the cache holds or held.
 //
-// Layers with the same attention window and stride share tables (KvGroup). Group 0 holds every stored position, even if all layers
-// have a window: it is the record of the stored positions. A group with a window forgets blocks that no later token can
-// see, but keeps the positions that a sequence needs after a rollback by kRollbackTokens. The cache refuses every
-// token that would attend to a forgotten position, so forgetting never changes a result.
+// Layers with the same attention window and stride share tables (KvGroup). Group 0 holds every stored position, even if
+// all layers have a window: it is the record of the stored positions. A group with a window forgets blocks that no
+// later token can see, but keeps the positions that a sequence needs after a rollback by kRollbackTokens. The cache
+// refuses every token that would attend to a forgotten position, so forgetting never changes a result.
 //
-// Layers with a stride also keep an entry for each `stride` positions, which stands for them when the window has passed.
-// Entries have a group of their own, after the group of the positions, and are never forgotten. In the tables of such
-// layers the first n_entry_blocks() columns are for entries, and those of positions follow: for attention, position p is
-// at table position 64 * n_entry_blocks() + p. In K and V, the blocks of entries come after those of positions. An entry
-// depends on all positions up to its last one, so with such layers a sequence has no gaps: it grows and shrinks at its
-// end, is copied from its start, and is not shifted.
+// Layers with a stride also keep an entry for each `stride` positions, which stands for them when the window has
+// passed. Entries have a group of their own, after the group of the positions, and are never forgotten. In the tables
+// of such layers the first n_entry_blocks() columns are for entries, and those of positions follow: for attention,
+// position p is at table position 64 * n_entry_blocks() + p. In K and V, the blocks of entries come after those of
+// positions. An entry depends on all positions up to its last one, so with such layers a sequence has no gaps: it grows
+// and shrinks at its end, is copied from its start, and is not shifted.
 //
 // The cache keeps the tables. Keys and values change only in graphs (kv_store), and in the cell moves that copy() and
 // shift() return.
@@ -36,9 +36,9 @@ namespace tessera {
 struct KvLayerShape {
   int64_t n_heads_kv = 0;
   int64_t k_dim = 0;
-  int64_t v_dim = 0;   // 0: no V of its own (it is part of K)
-  int64_t window = 0;  // > 0: a token at p sees only positions above p - window
-  int64_t stride = 0;  // > 0: the layer also keeps an entry for each `stride` positions; it then has a window
+  int64_t v_dim = 0;            // 0: no V of its own (it is part of K)
+  int64_t window = 0;           // > 0: a token at p sees only positions above p - window
+  int64_t stride = 0;           // > 0: the layer also keeps an entry for each `stride` positions; it then has a window
   std::optional<DType> type{};  // of K and V; none: the types of the cache
   bool operator==(const KvLayerShape&) const = default;
 };

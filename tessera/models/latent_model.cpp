@@ -2,36 +2,9 @@
 
 #include <cmath>
 
+#include "tessera/nn/views.h"
+
 namespace tessera {
-
-namespace {
-
-/// Views `count` elements of each row of x, from `first` on.
-Value part_of_rows(GraphBuilder& b, Value x, int64_t first, int64_t count) {
-  Layout layout = b.spec(x).layout;
-  layout.shape[0] = count;
-  return b.view(x, layout, to_size(first * layout.nb[0]));
-}
-
-/// Views x [n, t] as a single head per token.
-Value as_head(GraphBuilder& b, Value x) {
-  const Layout layout = b.spec(x).layout;
-  const int64_t token_bytes = layout.nb[1], n_tokens = layout.shape[1];
-  return b.view(
-      x,
-      {.shape = {layout.shape[0], 1, n_tokens}, .nb = {layout.nb[0], token_bytes, token_bytes, token_bytes * n_tokens}},
-      0);
-}
-
-/// Repeats x [n, 1, t] for n_heads heads, as a view.
-Value repeat_head(GraphBuilder& b, Value x, int64_t n_heads) {
-  Layout layout = b.spec(x).layout;
-  layout.shape[1] = n_heads;
-  layout.nb[1] = 0;
-  return b.view(x, layout, 0);
-}
-
-}  // namespace
 
 Result<> LatentModel::read_latent_keys() {
   n_rot_ = info_.ropes[0].config.n_rot;
@@ -99,6 +72,7 @@ nn::Attention LatentModel::latent_attention(int64_t il, int64_t n_heads) {
 }
 
 Value LatentModel::attend_latent(LayerBuilder& s, Value x, const nn::Attention& a, const Latent& w) const {
+  using nn::as_head, nn::part_of_rows;
   GraphBuilder& b = s.b;
   const int64_t n_tokens = b.spec(x).shape()[1], n_nope = head_k_dim_ - n_rot_;
   const Value q_latent = w.q.weight != nullptr ? Value() : s.norm(nn::linear(b, x, w.q_a), w.q_a_norm);
@@ -118,7 +92,7 @@ Value LatentModel::attend_latent(LayerBuilder& s, Value x, const nn::Attention& 
   } else {
     const Value k_and_v = b.reshape(nn::linear(b, latent, w.kv_b), {n_nope + head_v_dim_, a.n_heads, n_tokens});
     heads.q = b.concat(rotated.q, q_nope);
-    heads.k = b.concat(repeat_head(b, rotated.k, a.n_heads), part_of_rows(b, k_and_v, 0, n_nope));
+    heads.k = b.concat(nn::repeat_head(b, rotated.k, a.n_heads), part_of_rows(b, k_and_v, 0, n_nope));
     heads.v = part_of_rows(b, k_and_v, n_nope, head_v_dim_);
   }
   if (s.q_factors.present()) heads.q = b.mul(heads.q, s.q_factors);

@@ -8,8 +8,6 @@ namespace tessera {
 
 namespace {
 
-constexpr float kLeastLimit = 1e-6f;  // smaller ones mean that there is none
-
 class Step35 final : public Transformer {
  public:
   using Transformer::Transformer;
@@ -37,11 +35,8 @@ class Step35 final : public Transformer {
 
   TransformerLayer list_layer(int64_t il) override {
     TransformerLayer l = Transformer::list_layer(il);
-    const auto limit = [&](const std::vector<float>& limits) {
-      return limits[to_size(il)] > kLeastLimit ? limits[to_size(il)] : 0.0f;
-    };
-    l.experts.limit = limit(expert_limits_);
-    l.ffn.limit = l.shared_expert.limit = limit(dense_limits_);
+    l.experts.limit = swiglu_limit(expert_limits_[to_size(il)]);
+    l.ffn.limit = l.shared_expert.limit = swiglu_limit(dense_limits_[to_size(il)]);
     return l;
   }
 

@@ -384,11 +384,12 @@ void Transformer::finish_cache_layers(ModelInfo& info, std::span<const Transform
     info.kv_ropes[i] = layer.attention.rope;
     // Keys of bidirectional models are in the cache for one micro-batch only, so none can be dropped.
     info.kv_layers[i].window = info.is_causal ? layer.attention.params.window : 0;
-    if (const nn::KeyChoice& choice = layer.attention.choice; choice.present()) {
-      info.kv_blocks[to_size(choice.cache_layer)] = info.kv_blocks[i];
+    if (const nn::KeyChoice& choice = layer.attention.choice; choice.present())
       info.kv_ropes[to_size(choice.cache_layer)] = choice.rope;
-    }
   }
+  // Other layers of the cache follow that of their block's attention.
+  for (size_t i = 1; i < info.kv_blocks.size(); ++i)
+    if (info.kv_blocks[i] < 0) info.kv_blocks[i] = info.kv_blocks[i - 1];
 }
 
 }  // namespace tessera

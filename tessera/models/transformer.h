@@ -52,6 +52,12 @@ class LayerBuilder {
   float residual_scale = 1.0f;  // factor of y in residual()
   int64_t layer = 0;
   Value shared{};  // a value that one layer leaves for later layers, in architectures that have it
+  /// Values that the layers of a group of the cache share, in architectures with compressed entries.
+  struct GroupValues {
+    Value entry_rope{};  // rotations of the entries
+    Value keys{};        // the keys that queries see, if the layers choose none
+  };
+  std::vector<GroupValues> of_group{};  // by group; made by the first layer
 
   Value norm(Value x, const nn::Norm& n) { return n.present() ? nn::norm(b, x, n) : x; }
   /// Attention with its output projection. In the last layer only tokens whose output is wanted.
@@ -143,6 +149,9 @@ class Transformer : public Model {
   virtual bool has_experts(int64_t il) const;
   /// The dense block, or the experts and the shared expert that the traits describe.
   void add_ffn(TransformerLayer& layer, int64_t il);
+
+  /// A layer's limit of SwiGLU in the file. Tiny ones mean that there is none: 0.
+  static float swiglu_limit(float stored) { return stored > 1e-6f ? stored : 0.0f; }
 
   /// feed_forward_length of a layer with a dense block. Errors are recorded in the weights.
   int64_t n_ff(int64_t il);

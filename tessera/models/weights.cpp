@@ -15,6 +15,12 @@ const Tensor* WeightTable::need(const std::string& name, const Shape& shape, Op 
   return tensor;
 }
 
+const Tensor* WeightTable::need_stacked(const std::string& name, const Shape& shape, Op use) {
+  const ModelFiles::Tensor* source = files_.find_tensor(name);
+  const bool is_flat = source != nullptr && source->info.shape == Shape{shape[0], shape[1] * shape[2]};
+  return is_flat && !error_ ? add(name, shape, use, source) : need(name, shape, use);
+}
+
 const Tensor* WeightTable::maybe(const std::string& name, const Shape& shape, Op use) {
   if (error_) return nullptr;
   const ModelFiles::Tensor* source = files_.find_tensor(name);

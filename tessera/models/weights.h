@@ -34,6 +34,8 @@ class WeightTable {
 
   /// A tensor that must exist with this shape. Null after an error. A blueprint gets each of these tensors, as f32.
   const Tensor* need(const std::string& name, const Shape& shape, Op use);
+  /// The same for matrices [n_in, n_out, n] that a file may also have as one matrix [n_in, n_out * n].
+  const Tensor* need_stacked(const std::string& name, const Shape& shape, Op use);
   /// A tensor that may be absent: null then.
   const Tensor* maybe(const std::string& name, const Shape& shape, Op use);
   /// Records that mul_mat also reads this listed tensor, such as an embedding that serves as the output layer too.

@@ -13,12 +13,12 @@
 
 namespace tessera::nn {
 
-/// Inputs of the layers with the same attention window and stride. Those with a stride have logical blocks of entries in
-/// front of those of positions in both tables (cache/paged.h).
+/// Inputs of the layers with the same attention window and stride. Those with a stride have logical blocks of entries
+/// in front of those of positions in both tables (cache/paged.h).
 struct CacheInputs {
-  Value cells;   // i32 [n_tokens]: the cell of the cache that gets each token's K and V
-  Value blocks;  // i32 [n_entry_blocks + n_max_blocks, n_sequences]: a table of the cache
-  Value valid;   // i64 [n_entry_blocks + n_max_blocks, n_sequences]: a table of the cache
+  Value cells;                 // i32 [n_tokens]: the cell of the cache that gets each token's K and V
+  Value blocks;                // i32 [n_entry_blocks + n_max_blocks, n_sequences]: a table of the cache
+  Value valid;                 // i64 [n_entry_blocks + n_max_blocks, n_sequences]: a table of the cache
   Value positions;             // i32 [n_tokens]: positions in the tables; without a stride BatchInputs::positions
   int64_t stride = 0;          // > 0: positions for which an entry stands. The following is absent without stride.
   int64_t n_entry_blocks = 0;  // position p of a sequence is position 64 * n_entry_blocks + p in the tables

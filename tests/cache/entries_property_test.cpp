@@ -1,7 +1,7 @@
-// Random operations on sequences of layers with entries, and on a model of them: the numbers of their tokens. Every token
-// writes its number to its cells, and to those of the entries that it completes. After each step the sequences hold
-// exactly the entries of their positions, and read their own numbers, whether they were copied, attached to a mark, or
-// restored from bytes.
+// Random operations on sequences of layers with entries, and on a model of them: the numbers of their tokens. Every
+// token writes its number to its cells, and to those of the entries that it completes. After each step the sequences
+// hold exactly the entries of their positions, and read their own numbers, whether they were copied, attached to a
+// mark, or restored from bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -228,7 +228,8 @@ class StridedSchedule {
 
   void remove(int32_t s, int32_t begin, int32_t end) {
     Sequence& sequence = of(s);
-    const bool is_outside = sequence.numbers.empty() || begin >= end || begin >= sequence.end() || end <= sequence.first;
+    const bool is_outside =
+        sequence.numbers.empty() || begin >= end || begin >= sequence.end() || end <= sequence.first;
     const bool is_tail = end >= sequence.end();
     const bool is_unseen = !is_outside && begin > sequence.first && sees_forgotten(s, begin);
     const auto done = memory_->remove(s, begin, end);
@@ -242,8 +243,8 @@ class StridedSchedule {
     const Sequence& source = of(from);
     const int32_t begin = below(3) == 0 ? below(kContext) : 0, end = below(kContext) + 1;
     const int32_t last = std::min(end, source.end());
-    const bool is_outside = from == to || source.numbers.empty() || begin >= std::min(end, source.end()) ||
-                            end <= source.first;
+    const bool is_outside =
+        from == to || source.numbers.empty() || begin >= std::min(end, source.end()) || end <= source.first;
     const bool is_possible = begin <= source.first && of(to).numbers.empty();
     const bool is_unseen = !is_outside && sees_forgotten(from, last);
     const auto done = memory_->copy(from, to, begin, end, cells_);
@@ -346,8 +347,8 @@ TEST(KvEntries, SequencesReadTheirOwnEntriesAfterAnyOperations) {
   int n_full = 0, n_unseen = 0, n_refused = 0, n_rolled_back = 0, n_copied = 0, n_attached = 0, n_restored = 0;
   const int n_schedules = testing::all_or_few(60, 15);
   for (int seed = 0; seed < n_schedules; ++seed) {
-    StridedSchedule schedule(std::array{1, 5, 30, 70}[to_size(seed % 4)], std::array{1, 3, 16, 128, 4}[to_size(seed % 5)],
-                             static_cast<uint64_t>(seed));
+    StridedSchedule schedule(std::array{1, 5, 30, 70}[to_size(seed % 4)],
+                             std::array{1, 3, 16, 128, 4}[to_size(seed % 5)], static_cast<uint64_t>(seed));
     for (int i = 0; i < 150 && !::testing::Test::HasFailure(); ++i) {
       schedule.step();
       schedule.check();

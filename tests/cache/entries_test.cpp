@@ -112,8 +112,8 @@ TEST(KvEntries, ATokenThatCompletesAnEntryGetsItsCell) {
   tokens.insert(tokens.end(), others.begin(), others.end());
   ASSERT_OK(cache->reserve(tokens, cells));
   const auto first = static_cast<int32_t>(cache->groups()[1].n_blocks() * 64);
-  EXPECT_EQ(cells[2], (std::vector<int32_t>{-1, -1, -1, first, -1, -1, -1, -1, -1, first + 64, -1, -1, -1, first + 65,
-                                            -1}));
+  EXPECT_EQ(cells[2],
+            (std::vector<int32_t>{-1, -1, -1, first, -1, -1, -1, -1, -1, first + 64, -1, -1, -1, first + 65, -1}));
   EXPECT_EQ(cells[4], std::vector<int32_t>(15, -1));
   ASSERT_OK(cache->commit());
   EXPECT_EQ(positions_of(*cache, 0, 2), (std::vector<int32_t>{0, 1}));

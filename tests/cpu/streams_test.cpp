@@ -38,9 +38,9 @@ struct StreamScene {
     const int64_t nb = 4 * n() * kStrides;
     const Value rows = b.view(b.input("m", DType::f32, {n(), n_tokens * kStrides}),
                               {.shape = {n(), n_tokens}, .nb = {4, nb, nb * n_tokens, nb * n_tokens}}, 0);
-    b.output(b.stream_weights(rows, b.input("bias", DType::f32, {n()}), b.input("scale", DType::f32, {n_scales()}),
-                              params),
-             "y");
+    b.output(
+        b.stream_weights(rows, b.input("bias", DType::f32, {n()}), b.input("scale", DType::f32, {n_scales()}), params),
+        "y");
     return std::move(b).finish().value();
   }
 
@@ -141,9 +141,7 @@ struct StreamSums {
   int64_t n_weights() const { return n_streams * (n_streams + 2); }
   NamedBytes inputs() const { return {{"x", bytes_of(x)}, {"y", bytes_of(y)}, {"w", bytes_of(weights)}}; }
   double weight(int64_t t, int64_t i) const { return weights[static_cast<size_t>(t * n_weights() + i)]; }
-  double element(int64_t t, int64_t s, int64_t i) const {
-    return x[static_cast<size_t>((t * n_streams + s) * n + i)];
-  }
+  double element(int64_t t, int64_t s, int64_t i) const { return x[static_cast<size_t>((t * n_streams + s) * n + i)]; }
 
   Graph graph(bool updates) const {
     GraphBuilder b;

@@ -27,8 +27,7 @@ class EntryGraphsTest : public ::testing::Test {
     config_.n_ubatch = options_.n_ubatch;
     ASSERT_OK_AND_ASSIGN(memory_, SequenceMemory::plan(engine_->device(), config_));
     ASSERT_OK(memory_->allocate());
-    ASSERT_OK_AND_ASSIGN(graphs_,
-                         StepGraphs::create(*engine_, engine_->model(), options_, *memory_, adapters_, {}));
+    ASSERT_OK_AND_ASSIGN(graphs_, StepGraphs::create(*engine_, engine_->model(), options_, *memory_, adapters_, {}));
     ASSERT_OK_AND_ASSIGN(const std::vector<Graph> largest, graphs_->largest_graphs());
     ASSERT_OK(graphs_->executor().reserve(largest));
   }

@@ -19,7 +19,8 @@ struct WindowScene {
     const auto n_tokens = std::ssize(positions);
     Rng rng(4);
     std::vector<uint64_t> chosen;
-    for (int64_t i = 0; i < n_max_blocks * n_tokens; ++i) chosen.push_back(uint64_t{rng.next_u32()} << 32 | rng.next_u32());
+    for (int64_t i = 0; i < n_max_blocks * n_tokens; ++i)
+      chosen.push_back(uint64_t{rng.next_u32()} << 32 | rng.next_u32());
     TestGraph test;
     test.build = [=](GraphBuilder& b, const auto&) {
       const Value bits = b.input("chosen", DType::i64, {s.n_max_blocks, 1, n_tokens});

@@ -3,6 +3,7 @@
 #include "tessera/engine/session.h"
 #include "tests/gpu/gpu_support.h"
 #include "tests/support/arch_files.h"
+#include "tests/support/deepseek4_model.h"
 #include "tests/support/engine_support.h"
 #include "tests/support/spec_model.h"
 #include "tests/support/tiny_models.h"
@@ -94,6 +95,9 @@ tiny::TinyModel deepseek_model() {
   return m;
 }
 
+// DeepSeek V4: layers that choose among entries of 4 tokens, and one without entries, whose experts a table chooses.
+tiny::TinyModel deepseek4_model() { return deepseek4::random_model({.ratios = {0, 4, 4}, .n_hashed = 1}); }
+
 // MiniMax M3: in the second layer, each KV head chooses 3 blocks of 3 tokens, one of them the query's own.
 tiny::TinyModel minimax_model() {
   constexpr int64_t kHeads = 4, kHeadsKv = 2, kDim = 8, kFf = 20, kExperts = 4, kFfExperts = 10;
@@ -142,7 +146,7 @@ tiny::TinyModel minimax_model() {
 TEST_F(GpuModels, QueriesChooseTheKeysThatTheyChooseOnTheCpu) {
   std::vector<int32_t> tokens;
   for (int32_t i = 0; i < 40; ++i) tokens.push_back(i * 7 % static_cast<int32_t>(tiny::kVocab));
-  for (const auto make : {deepseek_model, minimax_model}) {
+  for (const auto make : {deepseek_model, deepseek4_model, minimax_model}) {
     tiny::TinyModel m = make();
     const std::string path = m.write("chooses_on_gpu.gguf");
     const auto run = [&](const std::shared_ptr<Engine>& engine, int64_t n_ubatch) -> Result<std::vector<float>> {

@@ -176,11 +176,10 @@ TEST(CompressRowsRule, RefusesWhatDoesNotFit) {
   expect_refused(compression({.gates = {8, 64, 1, 4}}), "rows [8, 64, 1, 5] and gates [8, 64, 1, 4]");
   expect_refused(compression({.rows = {8, 64, 2, 5}, .gates = {8, 64, 2, 5}}), "caches of one head");
   expect_refused(compression({.rows = {8, 32, 1, 5}, .gates = {8, 32, 1, 5}}), "caches of one head");
-  expect_refused(compression({.bias = {7, 4},
-                              .rows = {7, 64, 1, 5},
-                              .gates = {7, 64, 1, 5},
-                              .params = {.ratio = 4, .overlaps = true}}),
-                 "biases [7, 4], want [7, 4]");
+  expect_refused(
+      compression(
+          {.bias = {7, 4}, .rows = {7, 64, 1, 5}, .gates = {7, 64, 1, 5}, .params = {.ratio = 4, .overlaps = true}}),
+      "biases [7, 4], want [7, 4]");
   expect_refused(compression({.bias = {0, 4}, .rows = {0, 64, 1, 5}, .gates = {0, 64, 1, 5}}), "biases [0, 4]");
   expect_refused(compression({.n_positions = 2}), "positions has 2 entries, want 3");
   expect_refused(compression({.n_slots = 2}), "slots has 2 entries, want 3");

@@ -13,8 +13,7 @@ struct WeightShapes {
 };
 
 Build stream_weights(const WeightShapes& s) {
-  return
-      [=](GraphBuilder& b) { return b.stream_weights(f32(b, s.m), f32(b, s.bias), f32(b, s.scale), s.params); };
+  return [=](GraphBuilder& b) { return b.stream_weights(f32(b, s.m), f32(b, s.bias), f32(b, s.scale), s.params); };
 }
 
 TEST(StreamWeightsRule, GivesWeightsPerToken) {
@@ -39,8 +38,11 @@ TEST(StreamWeightsRule, RefusesWhatDoesNotFit) {
   expect_refused(stream_weights({.params = {.n_streams = 4, .n_iterations = 1001}}), "1001 iterations");
   expect_refused(stream_weights({.params = {.n_streams = 4, .eps = -1}}), "epsilon -1");
   expect_refused(stream_weights({.params = {.n_streams = 4, .eps = kNaN}}), "epsilon nan");
-  expect_refused([](auto& b) { return b.stream_weights(f16(b, {24, 3}), f32(b, {24}), f32(b, {3}), {.n_streams = 4}); },
-                 "products is f16");
+  expect_refused(
+      [](auto& b) {
+        return b.stream_weights(f16(b, {24, 3}), f32(b, {24}), f32(b, {3}), {.n_streams = 4});
+      },
+      "products is f16");
 }
 
 Build join(const Shape& x, const Shape& weights) {
@@ -70,8 +72,11 @@ TEST(UpdateStreamsRule, GivesStreams) {
   expect_refused(update({8, 4, 3}, {8, 3}, {4, 3}), "weights [4, 3] for streams [8, 4, 3]");
   expect_refused(update({8, 4, 3}, {7, 3}, {24, 3}), "output [7, 3] for streams [8, 4, 3]");
   expect_refused(update({8, 4, 3}, {8, 2}, {24, 3}), "output [8, 2] for streams");
-  expect_refused([](auto& b) { return b.update_streams(f32(b, {8, 4, 3}), f16(b, {8, 3}), f32(b, {24, 3})); },
-                 "the block's output is f16");
+  expect_refused(
+      [](auto& b) {
+        return b.update_streams(f32(b, {8, 4, 3}), f16(b, {8, 3}), f32(b, {24, 3}));
+      },
+      "the block's output is f16");
 }
 
 }  // namespace

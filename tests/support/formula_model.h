@@ -208,13 +208,13 @@ inline Rows output_logits(TinyModel& m, const Rows& x) {
 
 using Formula = std::function<Rows(TinyModel&, Rows)>;  // from embeddings to logits
 
-/// Compares the first n_logits of each token.
-inline void expect_formula(TinyModel& m, const Formula& formula, size_t n_logits = kVocab) {
+/// Compares the first n_logits of each of n_tokens tokens.
+inline void expect_formula(TinyModel& m, const Formula& formula, size_t n_logits = kVocab, int32_t n_tokens = kTokens) {
   formula(m, embedded(m, std::vector<int32_t>{1, 2, 3}));
   const auto reference = [&](const TinyModel&, std::span<const int32_t> tokens) {
     return formula(m, embedded(m, tokens));
   };
-  check(m, reference, 1e-11, n_logits);
+  check(m, reference, 1e-11, n_logits, n_tokens);
 }
 
 }  // namespace tessera::testing::tiny

@@ -36,11 +36,12 @@ class RandomFile {
 
   std::string write(const std::string& name) {
     std::vector<std::vector<std::byte>> data;
-    for (const auto& [tensor, values] : weights) {
-      EXPECT_OK(builder.add_tensor(tensor, DType::f32, shapes[tensor]));
-      const auto bytes = std::as_bytes(std::span(values));
+    const auto add_bytes = [&](const std::string& tensor, DType dtype, std::span<const std::byte> bytes) {
+      EXPECT_OK(builder.add_tensor(tensor, dtype, shapes[tensor]));
       data.emplace_back(bytes.begin(), bytes.end());
-    }
+    };
+    for (const auto& [tensor, values] : weights) add_bytes(tensor, DType::f32, std::as_bytes(std::span(values)));
+    for (const auto& [tensor, values] : integers) add_bytes(tensor, DType::i32, std::as_bytes(std::span(values)));
     const std::vector<std::span<const std::byte>> spans(data.begin(), data.end());
     const auto bytes = gguf_to_bytes(builder, spans);
     EXPECT_OK(bytes);
@@ -49,6 +50,7 @@ class RandomFile {
 
   GgufBuilder builder;
   std::map<std::string, std::vector<float>> weights;
+  std::map<std::string, std::vector<int32_t>> integers;  // other tensors, of integers
   std::map<std::string, Shape> shapes;
 
  private:

@@ -274,20 +274,21 @@ inline Rows logits_of_rms(const TinyModel& m, const Rows& x, const std::string& 
 
 using Reference = std::function<Rows(const TinyModel&, std::span<const int32_t>)>;
 
-/// Compares the first n_logits of each token.
-inline void check(TinyModel& m, const Reference& reference, double bound = 1e-11, size_t n_logits = kVocab) {
+/// Compares the first n_logits of each of n_tokens tokens.
+inline void check(TinyModel& m, const Reference& reference, double bound = 1e-11, size_t n_logits = kVocab,
+                  int32_t n_tokens = kTokens) {
   const std::string path = m.write("tiny.gguf");
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   const auto open = [&](int64_t n_ubatch, int n_threads) {
-    return Session::create(engine, {.n_ctx = 128,
+    return Session::create(engine, {.n_ctx = std::max(128, 2 * n_tokens + 64),
                                     .n_ubatch = n_ubatch,
                                     .n_sequences = 2,
-                                    .n_outputs = kTokens,
+                                    .n_outputs = n_tokens,
                                     .type_k = DType::f32,
                                     .type_v = DType::f32,
                                     .threads = {.n_threads = n_threads}});
   };
-  const auto tokens = token_ids(*engine, kTokens), other = token_ids(*engine, kTokens, 7);
+  const auto tokens = token_ids(*engine, n_tokens), other = token_ids(*engine, n_tokens, 7);
   ASSERT_OK_AND_ASSIGN(const auto session, open(512, 2));
   ASSERT_OK_AND_ASSIGN(const auto logits, logits_of(*session, tokens));
   const Rows expected = reference(m, tokens);
@@ -308,7 +309,7 @@ inline void check(TinyModel& m, const Reference& reference, double bound = 1e-11
     EXPECT_TRUE(same_bits(same, logits)) << n_ubatch << " per micro-batch";
     ASSERT_OK(pieces->clear());
     Batch batch;
-    for (int32_t p = 0; p < kTokens; ++p) {
+    for (int32_t p = 0; p < n_tokens; ++p) {
       batch.add({.token = other[static_cast<size_t>(p)], .position = p, .sequence = 0});
       batch.add({.token = tokens[static_cast<size_t>(p)], .position = p, .sequence = 1, .wants_logits = true});
     }
@@ -317,8 +318,8 @@ inline void check(TinyModel& m, const Reference& reference, double bound = 1e-11
   }
   // Logits for one token only: the states of the others must be updated all the same.
   ASSERT_OK(session->clear());
-  ASSERT_OK(session->decode(Batch::prompt(std::span(tokens).first(kTokens - 1), 0, 0)));
-  ASSERT_OK(session->decode(Batch::prompt(std::span(tokens).last(1), kTokens - 1, 0)));
+  ASSERT_OK(session->decode(Batch::prompt(std::span(tokens).first(tokens.size() - 1), 0, 0)));
+  ASSERT_OK(session->decode(Batch::prompt(std::span(tokens).last(1), n_tokens - 1, 0)));
   EXPECT_TRUE(same_bits(session->logits(0), std::span(logits).last(kVocab)));
 }
 

@@ -72,12 +72,11 @@ void run_compression(const Step& step, Worker& worker) {
   const Range share = worker.share(step.out.shape()[1] * per_token);
   for (int64_t i = share.begin; i < share.end; ++i) {
     const int64_t token = i / per_token, begin = i % per_token * kEntryChannels;
-    worker.kernels.compress_rows(
-        {.rows = rows,
-         .n_rows = cells[token] < 0 ? 0 : find_rows(step, worker, s, token, begin, rows),
-         .row_dim = step.in[1].shape()[0],
-         .n = std::min(kEntryChannels, s.n_channels - begin),
-         .out = step.out.row(token) + begin});
+    worker.kernels.compress_rows({.rows = rows,
+                                  .n_rows = cells[token] < 0 ? 0 : find_rows(step, worker, s, token, begin, rows),
+                                  .row_dim = step.in[1].shape()[0],
+                                  .n = std::min(kEntryChannels, s.n_channels - begin),
+                                  .out = step.out.row(token) + begin});
   }
 }
 

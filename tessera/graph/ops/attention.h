@@ -46,8 +46,8 @@ struct KeyWindowParams {
 
 /// The compression of rows to an entry: a softmax over positions, separately for each channel (DeepSeek-AI 2026).
 struct CompressionParams {
-  int64_t ratio = 1;          // positions per entry
-  bool overlaps = false;      // an entry also reads the positions of the entry before it
+  int64_t ratio = 1;      // positions per entry
+  bool overlaps = false;  // an entry also reads the positions of the entry before it
   void list(ParamList& params) const;
 };
 

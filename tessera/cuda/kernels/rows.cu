@@ -3,14 +3,7 @@
 
 namespace tessera::cuda {
 
-namespace {
-
-constexpr uint32_t kCopyRows = 2;  // as in gpu/ops/rows.cpp
-
-}  // namespace
-
-/// get_rows and cast to f32: convert rows of any format to floats, or copy rows of i32, one block per row.
-///   variant: kCopyRows, else a conversion
+/// get_rows and cast to f32: convert rows of any format to floats, one block per row.
 ///   x[0]: the table (of step.format); x[1]: ids, or absent for all rows in order
 TESSERA_KERNEL(rows, 128) {
   const uint32_t row = group_of(step), n = step.y.ne[0];
@@ -29,11 +22,6 @@ TESSERA_KERNEL(rows, 128) {
       return;
     }
     from = row_of(step.x[0], static_cast<uint32_t>(id), 0, 0);
-  }
-  if (step.variant == kCopyRows) {
-    uint32_t* to = words(row_at(step.y, index));
-    for (uint32_t i = lane(); i < n; i += n_lanes()) to[i] = words(from)[i];
-    return;
   }
   const bool has_wide = is_wide(reinterpret_cast<uint64_t>(y));
   for (uint32_t i = 8 * lane(); i < n; i += 8 * n_lanes()) {

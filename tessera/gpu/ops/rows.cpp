@@ -5,8 +5,6 @@ namespace tessera::gpu {
 
 namespace {
 
-constexpr uint32_t kCopyRows = 2;  // the variant of rows.comp and rows.cu
-
 bool supports_get_rows(const Graph& graph, const Node& node) {
   const DType dtype = graph[node.sources[0]].spec.dtype;
   return dtype == DType::i32 || info(dtype).is_format;
@@ -14,10 +12,8 @@ bool supports_get_rows(const Graph& graph, const Node& node) {
 
 Result<> prepare_get_rows(const StepContext& context, Step& step) {
   step.shader = Shader::rows;
-  if (context.spec(0).dtype == DType::i32)
-    step.variant = kCopyRows;
-  else
-    step.format = context.spec(0).dtype;
+  const DType dtype = context.spec(0).dtype;
+  step.format = dtype == DType::i32 ? DType::f32 : dtype;  // reading and writing a float keeps its bits
   return set_groups(step, context.shape().n_rows());
 }
 

@@ -1,12 +1,11 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
-// get_rows and cast: convert rows of any format to floats, or copy rows of i32, one workgroup per row.
-//   kVariant: 1: conversion; 2: copy
+// get_rows and cast: convert rows of any format to floats, one workgroup per row.
 //   x[0]: the table (format kFormat); x[1]: ids, or absent for all rows in order
 #include "step.glsl"
 #include "formats.glsl"
 
-const uint kFaultRow = 1, kCopy = 2;
+const uint kFaultRow = 1;
 
 void main() {
   const uint row = group_index();
@@ -23,10 +22,6 @@ void main() {
       return;
     }
     from = row_of(step.x[0], uint(id), 0u, 0u);
-  }
-  if (kVariant == kCopy) {
-    for (uint i = lane(); i < n; i += n_lanes()) Words(nth_row(step.y, row)).at[i] = Words(from).at[i];
-    return;
   }
   for (uint i = 8u * lane(); i < n; i += 8u * n_lanes()) {
     const uint count = min(8u, n - i);

@@ -49,7 +49,7 @@ TEST(AdaptedBuilder, ATableOfIntegersIsLeftAlone) {
   adapted.terms.rows[&table] = {&adapted.down, &adapted.up, 0.5f};
   GraphBuilder b;
   b.adapt({{.terms = &adapted.terms, .scales = b.input("all", DType::f32, {1, 5})}});
-  b.output(b.get_rows(b.tensor(table), i32(b, 5)), "y");
+  b.output(b.get_rows(b.tensor(table), b.input("ids", DType::i32, {5})), "y");
   ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
   EXPECT_EQ(scales_of(graph), "");
 }

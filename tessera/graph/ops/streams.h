@@ -42,7 +42,7 @@ class StreamOps {
   Value stream_weights(Value m, Value bias, Value scale, const StreamParams& params);
   /// The input of a block [n_embd, t]: the sum of streams x [n_embd, n_streams, t] times the first n_streams weights.
   Value join_streams(Value x, Value weights);
-  /// The new streams [n_embd, n_streams, t] after a block with output y [n_embd, t].
+  /// The new streams [n_embd, n_streams, t] after a block with output y [n_embd, t]: y's term first, then the streams'.
   Value update_streams(Value x, Value y, Value weights);
 };
 

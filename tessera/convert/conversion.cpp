@@ -22,10 +22,11 @@ constexpr std::string_view kTokenEmbedding = "token_embd.weight", kOutputLayer =
 
 // Weights of F32 by the ends of their names.
 constexpr std::string_view kExactEnds[] = {
-    "_norm.weight",        "ffn_gate_inp.weight",       "ffn_gate_inp_shexp.weight", "position_embd.weight",
-    "token_types.weight",  "ssm_conv1d.weight",         "shortconv.conv.weight",     "time_mix_first.weight",
-    "time_mix_w1.weight",  "time_mix_w2.weight",        "time_mix_decay_w1.weight",  "time_mix_decay_w2.weight",
-    "indexer.proj.weight", "time_mix_lerp_fused.weight"};
+    "_norm.weight",        "ffn_gate_inp.weight",        "ffn_gate_inp_shexp.weight", "position_embd.weight",
+    "token_types.weight",  "ssm_conv1d.weight",          "shortconv.conv.weight",     "time_mix_first.weight",
+    "time_mix_w1.weight",  "time_mix_w2.weight",         "time_mix_decay_w1.weight",  "time_mix_decay_w2.weight",
+    "indexer.proj.weight", "time_mix_lerp_fused.weight", "compressor_ape.weight",     "hc_attn_fn.weight",
+    "hc_ffn_fn.weight",    "output_hc_fn.weight"};
 
 bool is_float_of_16_or_32_bits(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
@@ -42,8 +43,9 @@ DType main_type_of(std::span<const ConvertedTensor> tensors) {
   return n_f16 > n_bf16 ? DType::f16 : DType::bf16;
 }
 
-// The type of weights that a tensor has in the source; F32 if GGUF does not know its type.
+// The type of weights that a tensor has in the source; F32 if GGUF does not know its type. Integers are no weights.
 DType own_type_of(const ConvertedTensor& tensor) {
+  if (tensor.values == ValueChange::integers) return DType::i32;
   if (tensor.parts.empty()) return DType::f32;
   return same_type_in_gguf(tensor.parts[0].view.type).value_or(DType::f32);
 }
@@ -141,7 +143,8 @@ Result<> Conversion::make_header(std::optional<FileType> file_type, const Conver
   for (const ConvertedTensor& tensor : tensors) {
     const DType own = own_type_of(tensor), matrices = is_unquantized_ ? wanted : own;
     TESSERA_ASSIGN(const Shape shape, shape_in_gguf(tensor));
-    const DType type = info(own).is_blocked() ? own : type_in_gguf(tensor.name, tensor.shape.size(), matrices);
+    const bool is_fixed = info(own).is_blocked() || own == DType::i32;
+    const DType type = is_fixed ? own : type_in_gguf(tensor.name, tensor.shape.size(), matrices);
     TESSERA_TRY(builder.add_tensor(tensor.name, type, shape, static_cast<int>(tensor.shape.size())));
   }
   TESSERA_ASSIGN(header_, builder.header());

@@ -128,6 +128,14 @@ void ConvertedRows::encode(std::span<const float> values, DType to, std::byte* i
     std::memcpy(into, values.data(), values.size_bytes());
     return;
   }
+  if (to == DType::i32) {
+    constexpr float kMost = 0x1p24f;  // the file may have changed since its numbers were checked
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto number = static_cast<int32_t>(std::clamp(values[i], -kMost, kMost));
+      std::memcpy(into + i * sizeof number, &number, sizeof number);
+    }
+    return;
+  }
   const auto put = [&](size_t i, uint16_t bits) { std::memcpy(into + i * sizeof bits, &bits, sizeof bits); };
   if (to == DType::bf16) {
     for (size_t i = 0; i < values.size(); ++i) put(i, f32_to_bf16(values[i]));

@@ -24,15 +24,20 @@ constexpr std::string_view kKeptParts[] = {
     "time_mix_g1.weight", "time_mix_g2.weight", "time_mix_decay_w1.weight", "time_mix_decay_w2.weight",
     "time_mix_lerp_fused.weight"};
 
-bool is_kept(const MixTensor& tensor, const MixOptions& options) {
+// The same of DeepSeek V4, for which llama-quantize has no rule: they mix the streams and choose keys, and are small.
+constexpr std::string_view kKeptPartsOfDeepseek4[] = {"hc_attn_fn.weight", "hc_ffn_fn.weight", "output_hc_fn.weight",
+                                                      "_compressor_ape.weight", "indexer.proj.weight"};
+
+bool is_kept(const MixTensor& tensor, const MixModel& model, const MixOptions& options) {
   const std::string_view name = tensor.name;
   if (options.copy_all || tensor.shape.n_rows() == 1 || !name.ends_with("weight")) return true;
   if (!is_weight_type(tensor.dtype)) return true;  // integers
   if (name == "position_embd.weight" || name == "token_types.weight") return true;
   if (name == "output.weight" && options.keep_output) return true;
   if (options.keep_blocks && info(tensor.dtype).is_blocked()) return true;
-  return std::ranges::any_of(kKeptParts,
-                             [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  if (model.arch == "deepseek4" && std::ranges::any_of(kKeptPartsOfDeepseek4, has)) return true;
+  return std::ranges::any_of(kKeptParts, has);
 }
 
 // The type that a flag sets for this tensor. Rules cannot change it.
@@ -116,7 +121,7 @@ std::vector<MixChoice> choose_types(std::span<const MixTensor> tensors, const Mi
   std::vector<MixChoice> choices;
   choices.reserve(tensors.size());
   for (const MixTensor& tensor : tensors) {
-    if (is_kept(tensor, options)) {
+    if (is_kept(tensor, model, options)) {
       choices.push_back({tensor.dtype, MixReason::kept, tensor.dtype});
       continue;
     }

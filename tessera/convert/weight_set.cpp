@@ -31,7 +31,7 @@ class ModelWeights final : public WeightSet {
     for (const ModelFiles::Tensor& tensor : files().tensors()) {
       const GgufTensor& gguf = tensor.info;
       const quant::Format* format = find_decoder(gguf.dtype);
-      if (format == nullptr)
+      if (format == nullptr && gguf.dtype != DType::i32)
         return fail(ErrorCode::unsupported, "{}: tensor {}: type {} has no decoder", name_, gguf.name,
                     info(gguf.dtype).name);
       formats_.push_back(format);
@@ -54,6 +54,7 @@ class ModelWeights final : public WeightSet {
       conversion_->rows().read(in_blocks(found.info), blocks.first, blocks.n, converted);
       bytes = converted;
     }
+    if (formats_[tensor] == nullptr) return to_floats(ElementType::i32, bytes, into);
     formats_[tensor]->dequantize_row(bytes.data(), std::ssize(into), into.data());
   }
 
@@ -85,7 +86,7 @@ class ModelWeights final : public WeightSet {
 
   std::unique_ptr<ModelFiles> own_;
   std::unique_ptr<Conversion> conversion_;
-  std::vector<const quant::Format*> formats_;
+  std::vector<const quant::Format*> formats_;  // null for integers
 };
 
 // The tensors of a checkpoint, by the names of its files.

@@ -143,6 +143,24 @@ TEST(CompareWeights, ACheckpointAndItsConversions) {
   }
 }
 
+TEST(CompareWeights, IntegersOfFiles) {
+  const auto write = [](const std::string& name, const std::vector<int32_t>& numbers) {
+    GgufBuilder builder;
+    EXPECT_OK(builder.add_tensor("ids.weight", DType::i32, {std::ssize(numbers)}, 1));
+    const std::string path = temporary_path(name);
+    auto writer = GgufWriter::create(path, builder).value();
+    EXPECT_OK(writer.append(std::as_bytes(std::span(numbers))));
+    EXPECT_OK(writer.finish());
+    return path;
+  };
+  const std::string first = write("first.gguf", {7, 0, 383}), second = write("second.gguf", {7, 1, 383});
+  ASSERT_OK_AND_ASSIGN(const auto same, compare_paths(first, first, WeightNames::stored));
+  EXPECT_TRUE(same.at(0).is_equal());
+  ASSERT_OK_AND_ASSIGN(const auto other, compare_paths(first, second, WeightNames::stored));
+  EXPECT_EQ(other.at(0).n_different, 1);
+  EXPECT_EQ(other.at(0).largest, 1);
+}
+
 TEST(CompareWeights, CanBeCancelled) {
   const std::string folder = hub_llama().write("hub");
   ASSERT_OK_AND_ASSIGN(const auto weights, open_weights(folder, WeightNames::stored));

@@ -101,6 +101,8 @@ TEST(Conversion, SmallTensorsStayExact) {
   EXPECT_EQ(type_in_gguf("position_embd.weight", 2, DType::f16), DType::f32);
   EXPECT_EQ(type_in_gguf("token_embd.weight", 2, DType::f16), DType::f16);
   EXPECT_EQ(type_in_gguf("x.weight", 1, DType::f16), DType::f32);
+  EXPECT_EQ(type_in_gguf("blk.0.hc_ffn_fn.weight", 2, DType::f16), DType::f32);
+  EXPECT_EQ(type_in_gguf("blk.0.indexer_compressor_ape.weight", 2, DType::f16), DType::f32);
 }
 
 // Also where the source has floats of 32 bits: these are quantized, not their roundings to 16.

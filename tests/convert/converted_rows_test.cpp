@@ -71,6 +71,18 @@ TEST(ConvertedRows, ValuesChangeInFloats) {
             (std::vector<float>{-torch_exp(0.5f), -torch_exp(-2.0f), -torch_exp(1.3671875f)}));
 }
 
+TEST(ConvertedRows, IntegersBecomeThoseOf32Bits) {
+  HubFolder folder{.config = "{}"};
+  std::string bytes;
+  for (const int64_t number : {int64_t{7}, int64_t{0}, int64_t{383}, int64_t{1} << 40}) bytes += number_bytes(number);
+  folder.tensors = {{"a", "I64", {2, 2}, bytes}};
+  const Checkpoint checkpoint = Checkpoint::open(folder.write("integers")).value();
+  const ConvertedRows rows(checkpoint, {tensor_of_parts(checkpoint, {"a"}, {2, 2}, ValueChange::integers)});
+  std::vector<int32_t> numbers(4);
+  rows.read({.name = "t", .dtype = DType::i32, .shape = {2, 2}}, 0, 2, std::as_writable_bytes(std::span(numbers)));
+  EXPECT_EQ(numbers, (std::vector<int32_t>{7, 0, 383, 1 << 24}));
+}
+
 // Tensors of several pieces of 8192 values.
 TEST(ConvertedRows, LongRowsAreConvertedInPieces) {
   const int64_t n = 20000;

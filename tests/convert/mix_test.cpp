@@ -419,6 +419,37 @@ TEST(Mix, WhatIsNeverQuantized) {
   EXPECT_EQ(chosen.of("blk.0.ssm_in.weight"), q8_0);
 }
 
+TEST(Mix, StreamsAndChoicesOfDeepseek4StayFloats) {
+  const std::vector<std::string> names = {"blk.0.hc_attn_fn.weight",
+                                          "blk.0.hc_ffn_fn.weight",
+                                          "output_hc_fn.weight",
+                                          "blk.0.attn_compressor_ape.weight",
+                                          "blk.0.indexer_compressor_ape.weight",
+                                          "blk.0.indexer.proj.weight"};
+  const auto reason_of = [&](std::string_view arch, const std::string& name) {
+    SmallModel model = make({.arch = arch});
+    model.add(name, {512, 24}, f32);
+    model.sort();
+    return Chosen(model, FileType::q4_k_m).why(name);
+  };
+  for (const std::string& name : names) EXPECT_EQ(reason_of("deepseek4", name), MixReason::kept) << name;
+  for (const char* name : {"blk.0.ffn_gate_inp.weight", "blk.0.attn_compressor_norm.weight"})
+    EXPECT_EQ(reason_of("deepseek4", name), MixReason::kept) << name;
+  for (const char* name : {"blk.0.attn_output_a.weight", "blk.0.attn_compressor_kv.weight", "blk.0.attn_kv.weight"})
+    EXPECT_NE(reason_of("deepseek4", name), MixReason::kept) << name;
+  EXPECT_NE(reason_of("deepseek32", "blk.0.indexer.proj.weight"), MixReason::kept);
+}
+
+// The type that a flag sets is for weights.
+TEST(Mix, IntegersKeepTheirTypeWhateverIsAsked) {
+  SmallModel model = make({.arch = "deepseek4", .n_experts = 4});
+  const std::string name = "blk.0.ffn_gate_tid2eid.weight";
+  model.add(name, {512, 512}, i32);
+  model.sort();
+  for (const FileType type : {FileType::f16, FileType::q8_0, FileType::q4_k_m, FileType::iq1_s, FileType::mxfp4_moe})
+    EXPECT_EQ(Chosen(model, type).of(name), i32);
+}
+
 TEST(Mix, WhoWantsAnImportanceMatrix) {
   EXPECT_TRUE(wants_imatrix("blk.0.attn_q.weight", iq2_xxs, FileType::iq2_xxs));
   EXPECT_TRUE(wants_imatrix("blk.0.attn_q.weight", iq3_xxs, FileType::iq3_xs));

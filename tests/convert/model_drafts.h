@@ -12,7 +12,9 @@
 
 #include "tessera/convert/checkpoints/model_class.h"
 #include "tessera/convert/converted_rows.h"
+#include "tessera/convert/source/packings/packings.h"
 #include "tessera/gguf/split.h"
+#include "tessera/quant/formats.h"
 #include "tests/convert/hub_folder.h"
 #include "tests/support/testing.h"
 
@@ -38,6 +40,46 @@ struct Drafted {
   }
 };
 
+/// All values of a tensor.
+inline std::vector<float> draft_values(const convert::ConvertedRows& rows, const convert::ConvertedTensor& tensor) {
+  int64_t n = 1;
+  for (const int64_t extent : tensor.shape) n *= extent;
+  const auto format = tensor.parts.empty() ? std::nullopt : convert::block_format(tensor.parts[0].view.type);
+  const int64_t n_values = format ? n * info(*format).block_elements : n;
+  std::vector<float> values(static_cast<size_t>(n_values));
+  const GgufTensor row{.name = tensor.name, .dtype = format.value_or(DType::f32), .shape = {n_values}};
+  if (!format) {
+    rows.read(row, 0, 1, std::as_writable_bytes(std::span(values)));
+    return values;
+  }
+  std::vector<std::byte> blocks(static_cast<size_t>(n) * info(*format).block_bytes);
+  rows.read(row, 0, 1, blocks);
+  quant::find_format(*format)->dequantize_row(blocks.data(), n_values, values.data());
+  return values;
+}
+
+/// The draft of a folder's model.
+inline Drafted draft_folder(const std::string& path) {
+  convert::Checkpoint checkpoint = convert::Checkpoint::open(path).value();
+  const convert::HubConfig config = convert::HubConfig::read(checkpoint).value();
+  const auto model_class = convert::find_model_class(config);
+  if (!model_class) return {.error = model_class.error().message()};
+  if (const Result<> unpacked = convert::unpack_tensors(checkpoint, config); !unpacked)
+    return {.error = unpacked.error().message()};
+  Drafted result;
+  GgufBuilder builder;
+  convert::ModelDraft made{checkpoint, config, (*model_class)->architecture, builder, result.tensors};
+  if (const Result<> drafted = convert::draft_model(**model_class, checkpoint.tensors(), made); !drafted)
+    return {.error = drafted.error().message()};
+  const auto header = builder.header().value();
+  const auto model = ModelFiles::parse_header(header, "draft").value();
+  for (const Metadata::Entry& entry : model->metadata().entries())
+    result.keys += std::string(entry.key) + "=" + to_string(entry.value) + " ";
+  const convert::ConvertedRows rows(checkpoint, result.tensors);
+  for (const convert::ConvertedTensor& tensor : result.tensors) result.values.push_back(draft_values(rows, tensor));
+  return result;
+}
+
 // Elements are numbered from 0 on, through all tensors. members: of config.json, after the class.
 inline Drafted draft(const std::string& name, const std::string& members, const std::vector<DraftTensor>& tensors,
                      const SmallFiles& files = {}) {
@@ -54,29 +96,7 @@ inline Drafted draft(const std::string& name, const std::string& members, const 
     std::filesystem::create_directories((path / file).parent_path());
     std::ofstream(path / file) << text;
   }
-  const convert::Checkpoint checkpoint = convert::Checkpoint::open(path.string()).value();
-  const convert::HubConfig config = convert::HubConfig::read(checkpoint).value();
-  const auto model_class = convert::find_model_class(config);
-  if (!model_class) return {.error = model_class.error().message()};
-  Drafted result;
-  GgufBuilder builder;
-  convert::ModelDraft made{checkpoint, config, (*model_class)->architecture, builder, result.tensors};
-  if (const Result<> drafted = convert::draft_model(**model_class, checkpoint.tensors(), made); !drafted)
-    return {.error = drafted.error().message()};
-  const auto header = builder.header().value();
-  const auto model = ModelFiles::parse_header(header, "draft").value();
-  for (const Metadata::Entry& entry : model->metadata().entries())
-    result.keys += std::string(entry.key) + "=" + to_string(entry.value) + " ";
-  const convert::ConvertedRows rows(checkpoint, result.tensors);
-  for (const convert::ConvertedTensor& tensor : result.tensors) {
-    int64_t n = 1;
-    for (const int64_t extent : tensor.shape) n *= extent;
-    std::vector<float> values(static_cast<size_t>(n));
-    rows.read({.name = tensor.name, .dtype = DType::f32, .shape = {n}}, 0, 1,
-              std::as_writable_bytes(std::span(values)));
-    result.values.push_back(std::move(values));
-  }
-  return result;
+  return draft_folder(path.string());
 }
 
 inline void expect_in(const std::string& text, const std::string& part) {

@@ -68,6 +68,44 @@ TEST(Fp4Packings, GptOssPartsThatDoNotFitAreRefused) {
             R"(: no tensor "x_scales")");
 }
 
+constexpr std::string_view kMixedConfig = R"({"quant_method":"fp8","weight_block_size":[2,32]})";
+
+// Experts of 4 bits beside other matrices of 8, under both names of scales.
+TEST(Fp4Packings, DeepseekExpertsBecomeBlocks) {
+  std::string scales;
+  for (int i = 0; i < 6; ++i) scales += static_cast<char>(124 + i);
+  for (const std::string end : {".scale", ".weight_scale_inv"})
+    for (const std::string type : {"I8", "U8"}) {
+      SmallTensor weight = codes_part("m.w1.weight", {3, 32}, 96);
+      weight.type = type;
+      ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint,
+                           open_packed({weight, {"m.w1" + end, "F8_E8M0", {3, 2}, scales}}, kMixedConfig));
+      ASSERT_EQ(checkpoint.tensors().size(), 1u) << end;
+      const CheckpointTensor& tensor = checkpoint.tensors()[0];
+      EXPECT_EQ(tensor.tensor.name, "m.w1.weight");
+      EXPECT_EQ(tensor.tensor.type, ElementType::mxfp4);
+      EXPECT_EQ(tensor.tensor.shape, (std::vector<int64_t>{3, 2}));
+      const auto values = all_values(checkpoint, tensor, tensor.tensor);
+      ASSERT_EQ(values.size(), 192u);
+      for (int64_t i = 0; i < 192; ++i)
+        EXPECT_EQ(values[to_size(i)], std::ldexp(kFp4Values[code_at(i)], static_cast<int>(124 + i / 32) - 127)) << i;
+    }
+}
+
+TEST(Fp4Packings, DeepseekPartsThatDoNotFitAreRefused) {
+  const auto refusal = [](const std::vector<int64_t>& shape, const std::string& scale_type,
+                          const std::vector<int64_t>& scale_shape) {
+    SmallTensor weight = codes_part("x.weight", shape, 64);
+    weight.type = "I8";
+    return packed_refusal({weight, {"x.scale", scale_type, scale_shape, "1234"}}, kMixedConfig);
+  };
+  EXPECT_EQ(refusal({2, 32}, "F8_E8M0", {2, 2}), "read");
+  EXPECT_EQ(refusal({8, 8}, "F8_E8M0", {2, 2}),
+            R"(: tensor "x.weight": shape [8, 8], want rows of whole blocks of 16 bytes)");
+  EXPECT_EQ(refusal({2, 32}, "F8_E8M0", {4, 1}), R"(: tensor "x.scale": shape [4, 1], want [2, 2])");
+  EXPECT_EQ(refusal({2, 32}, "U8", {2, 2}), R"(: tensor "x.scale": elements of type U8, want F32, F16 or BF16)");
+}
+
 SmallTensor one_float(const std::string& name, float value) {
   return {.name = name, .type = "F32", .shape = {}, .bytes = vector_bytes(std::vector{value})};
 }

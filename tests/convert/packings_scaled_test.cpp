@@ -42,6 +42,25 @@ TEST(ScaledPackings, BlocksHaveTheirScales) {
   EXPECT_EQ(checkpoint->tensors().size(), 1u);
 }
 
+// Exponents of 127 and more.
+TEST(ScaledPackings, ScalesMayBePowersOfTwo) {
+  const auto checkpoint = open_packed(
+      {byte_weights("a.weight", {3, 5}), {"a.scale", "F8_E8M0", {2, 2}, std::string("\x7f\x80\x7e\x82")}}, kFp8Config);
+  expect_matrix(checkpoint, "a.weight", 3, 5, [&](int64_t row, int64_t column) {
+    constexpr float kScales[] = {1, 2, 0.5f, 8};
+    return fp8_at(row * 5 + column) * kScales[row / 2 * 2 + column / 3];
+  });
+  EXPECT_EQ(checkpoint->tensors().size(), 1u);
+}
+
+TEST(ScaledPackings, ScalesWithoutWeightsAreTensors) {
+  const SmallTensor scale = float_scales("hc.scale", {2}, {1, 2});
+  ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint, open_packed({scale}, kFp8Config));
+  EXPECT_NE(checkpoint.find("hc.scale"), nullptr);
+  EXPECT_EQ(packed_refusal({scale, {"hc.weight", "F32", {1}, "1234"}}, kFp8Config),
+            R"(: tensor "hc.weight": elements of type F32, want F8_E4M3, F8_E5M2 or I8)");
+}
+
 TEST(ScaledPackings, MatricesOneAfterAnotherHaveScalesOneAfterAnother) {
   const std::vector<float> scale = {1.5f, 2, 3, 4, 5, 6, 7, 8};
   const auto checkpoint = open_packed(

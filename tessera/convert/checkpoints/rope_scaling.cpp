@@ -15,13 +15,15 @@ namespace {
 constexpr int64_t kMaxPositions = INT32_MAX;
 constexpr int64_t kMaxRotated = 1 << 16;
 
-// A name of a member under both names of the settings.
+// The settings have several names, and some models have them for each kind of layers.
+constexpr std::string_view kScalingMembers[] = {"rope_parameters.", "rope_parameters.full_attention.",
+                                                "rope_parameters.compress.", "rope_scaling."};
+
+// A name of a member under all names of the settings, which split_names() takes apart.
 HubConfig::Names member(std::string& storage, std::string_view name) {
-  storage = "rope_parameters." + std::string(name) + "\n" + "rope_parameters.full_attention." + std::string(name) +
-            "\n" + "rope_scaling." + std::string(name);
-  const std::string_view text = storage;
-  const size_t first = text.find('\n'), second = text.find('\n', first + 1);
-  return HubConfig::Names({text.substr(0, first), text.substr(first + 1, second - first - 1), text.substr(second + 1)});
+  storage.clear();
+  for (const std::string_view settings : kScalingMembers) storage += std::string(settings) + std::string(name) + " ";
+  return HubConfig::Names(split_names(storage));
 }
 
 Result<std::optional<double>> number_in(const ModelDraft& draft, std::string_view name) {

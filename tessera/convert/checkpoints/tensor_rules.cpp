@@ -75,6 +75,8 @@ ValueChange values_of(Change change) {
       return ValueChange::minus_exp;
     case Change::ternary:
       return ValueChange::ternary;
+    case Change::integers:
+      return ValueChange::integers;
     default:
       return ValueChange::none;
   }

@@ -26,6 +26,7 @@ enum class Change : uint8_t {
   ternary,           // each value -s, 0 or s, whichever is nearest, where s is the mean of the absolute values
   rope_q,            // rows of q in the order of GGUF (rope_pairs_together), for all heads
   rope_k,            // the same for k and the KV heads
+  integers,          // stored as i32, such as numbers of experts. The class has checked that they fit
   transpose,         // rows and columns of a matrix, or of each matrix, exchanged
   squeeze,           // without extents of 1
   first_half,        // of the rows of a matrix, or of each matrix
@@ -66,7 +67,7 @@ struct TensorRule {
 };
 
 /// A change of the values when they are read.
-enum class ValueChange : uint8_t { none, add_one, add_fifth, add_fifth_to_1_5, minus_exp, ternary };
+enum class ValueChange : uint8_t { none, add_one, add_fifth, add_fifth_to_1_5, minus_exp, ternary, integers };
 
 /// A tensor of the result: views of tensors in files, one after another along the first dimension.
 struct ConvertedTensor {

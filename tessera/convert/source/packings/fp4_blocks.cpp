@@ -80,6 +80,20 @@ StoredTensor fp4_tensor(const PackedGroup& group, const Fp4Format& format, std::
   return tensor;
 }
 
+// Rows of bytes [..., columns / 2], and their scales.
+Result<StoredTensor> fp4_rows(const PackedGroup& group, const Fp4Format& format) {
+  const PackedPart &values = *group.weight, &scales = *group.scale;
+  const int64_t n_block_bytes = format.n_scales * format.n_scale_bytes;
+  if (values.shape.empty() || values.shape.back() % n_block_bytes != 0)
+    return fail(ErrorCode::mismatch, "tensor {}: shape {}, want rows of whole blocks of {} bytes",
+                text::quote_text(values.name), extents_text(values.shape), n_block_bytes);
+  std::vector<int64_t> shape = values.shape;
+  shape.back() /= format.n_scale_bytes;
+  TESSERA_TRY(scales.require_shape(shape));
+  shape.back() /= format.n_scales;
+  return fp4_tensor(group, format, std::move(shape));
+}
+
 // Experts are stacked, so none of them may lack its factor. Other tensors without one have a factor of 1.
 bool has_factor(const PackedGroup& group, float value) {
   return value != 1.0f || group.name.find(".experts.") != std::string::npos;
@@ -113,19 +127,20 @@ PackedTensors make_mxfp4(const PackedGroup& group, const PackingConfig&) {
   return std::vector{fp4_tensor(group, kMxfp4, scales.shape)};
 }
 
-// Bytes [..., columns / 2] and scales [..., columns / 16].
+// Experts of DeepSeek V4 have MXFP4's scales, beside other matrices of 8 bits.
+PackedTensors make_fp8(const PackedGroup& group, const PackingConfig& config) {
+  const ElementType type = group.weight->type;
+  const bool is_fp4 = (type == ElementType::i8 || type == ElementType::u8) && group.scale->type == ElementType::f8_e8m0;
+  if (!is_fp4) return make_scaled(group, config);
+  TESSERA_ASSIGN(StoredTensor tensor, fp4_rows(group, kMxfp4));
+  return std::vector{std::move(tensor)};
+}
+
 PackedTensors make_nvfp4(const PackedGroup& group, const PackingConfig& config) {
-  const PackedPart &values = *group.weight, &scales = *group.scale;
-  TESSERA_TRY(values.require_type(ElementType::u8));
-  TESSERA_TRY(scales.require_type(ElementType::f8_e4m3));
-  if (values.shape.empty() || values.shape.back() % (kNvfp4.n_scales * kNvfp4.n_scale_bytes) != 0)
-    return fail(ErrorCode::mismatch, "tensor {}: shape {}, want rows of whole blocks of 32 bytes",
-                text::quote_text(values.name), extents_text(values.shape));
-  std::vector<int64_t> shape = values.shape;
-  shape.back() /= kNvfp4.n_scale_bytes;
-  TESSERA_TRY(scales.require_shape(shape));
-  shape.back() /= kNvfp4.n_scales;
-  std::vector<StoredTensor> tensors{fp4_tensor(group, kNvfp4, std::move(shape))};
+  TESSERA_TRY(group.weight->require_type(ElementType::u8));
+  TESSERA_TRY(group.scale->require_type(ElementType::f8_e4m3));
+  TESSERA_ASSIGN(StoredTensor tensor, fp4_rows(group, kNvfp4));
+  std::vector<StoredTensor> tensors{std::move(tensor)};
   TESSERA_TRY(add_factor(group, *group.global_scale, config.has_inverse_scales, ".scale", tensors));
   if (group.input_scale)
     TESSERA_TRY(add_factor(group, *group.input_scale, config.has_inverse_scales, ".input_scale", tensors));

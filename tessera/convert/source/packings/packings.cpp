@@ -45,10 +45,14 @@ class Unpacking {
 
   Result<> add_row(const PackingRow& row) {
     const auto tensors = checkpoint_.tensors();
+    const bool needs_weight = row.anchor.starts_with('?');
+    const std::string_view anchor = row.anchor.substr(needs_weight ? 1 : 0);
     for (size_t i = 0; i < tensors.size(); ++i) {
       const std::string_view name = tensors[i].tensor.name;
-      if (is_used_[i] || !name.ends_with(row.anchor)) continue;
-      TESSERA_ASSIGN(made_[i], tensors_of(row, name.substr(0, name.size() - row.anchor.size())));
+      if (is_used_[i] || !name.ends_with(anchor)) continue;
+      const std::string_view stem = name.substr(0, name.size() - anchor.size());
+      if (needs_weight && checkpoint_.find(std::string(stem) + std::string(*row.names.weight)) == nullptr) continue;
+      TESSERA_ASSIGN(made_[i], tensors_of(row, stem));
     }
     return {};
   }

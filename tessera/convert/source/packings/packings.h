@@ -20,6 +20,7 @@ Result<> unpack_tensors(Checkpoint& checkpoint, const HubConfig& config);
 
 // The tensors that a group stands for: first the one of its name. Errors: those of unpack_tensors() for parts.
 using PackedTensors = Result<std::vector<StoredTensor>>;
+PackedTensors make_fp8(const PackedGroup& group, const PackingConfig& config);  // also with some weights of 4 bits
 PackedTensors make_scaled(const PackedGroup& group, const PackingConfig& config);
 PackedTensors make_packed_integers(const PackedGroup& group, const PackingConfig& config);
 PackedTensors make_gptq(const PackedGroup& group, const PackingConfig& config);

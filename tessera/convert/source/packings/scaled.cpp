@@ -109,7 +109,7 @@ PackedTensors make_scaled(const PackedGroup& group, const PackingConfig& config)
   if (!is_scaled_type(weight.type))
     return fail(ErrorCode::mismatch, "tensor {}: elements of type {}, want F8_E4M3, F8_E5M2 or I8",
                 text::quote_text(weight.name), element_name(weight.type));
-  TESSERA_TRY(scale.require_float());
+  if (scale.type != ElementType::f8_e8m0) TESSERA_TRY(scale.require_float());
   TESSERA_ASSIGN(const ScaleBlocks blocks, find_blocks(weight, scale, config));
   if (group.zeros) TESSERA_TRY(group.zeros->require_type(ElementType::i8));
   if (group.zeros) TESSERA_TRY(group.zeros->require_shape(scale.shape));

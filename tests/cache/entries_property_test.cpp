@@ -291,15 +291,18 @@ class StridedSchedule {
     kept_.erase(at);
   }
 
-  // All parts of a mark, or a part of them: then the sequence cannot go on.
+  // All parts of a mark, perhaps without the first blocks, which the sequence has; or a part of them: then the sequence
+  // cannot go on.
   void restore_parts(int32_t s) {
     if (kept_.empty()) return;
     const Kept& kept = kept_[to_size(below(static_cast<int32_t>(kept_.size())))];
-    ASSERT_OK(memory_->cut_for_parts(s, 0));
+    const int32_t n_held = of(s).numbers.empty() ? below(kept.sequence.end() / 64 + 1) : 0;
+    if (n_held > 0) ASSERT_OK(memory_->attach(s, kept.blocks, kept.sequence.end(), kept.mark));
+    ASSERT_OK(memory_->cut_for_parts(s, 64 * n_held));
     of(s) = {};
     const size_t n_parts = kept.parts.size(), n = below(2) == 0 ? n_parts : rng_.next_u32() % n_parts;
     bool is_whole = n == n_parts, is_full = false;
-    for (size_t i = 0; i < n && !is_full; ++i) {
+    for (size_t i = to_size(n_held); i < n && !is_full; ++i) {
       const auto done = memory_->restore_part(s, kept.parts[i].first, kept.parts[i].second, cells_);
       ASSERT_TRUE(done.has_value() || done.error().code() == ErrorCode::limit) << done.error().message();
       is_full = !done;

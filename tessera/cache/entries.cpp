@@ -1,5 +1,5 @@
-// What a KvCache refuses because of entries that stand for several positions: they depend on all positions before, so a
-// sequence has no gaps.
+// Operations that a KvCache refuses because of entries that stand for several positions. They depend on all positions
+// before, so a sequence has no gaps.
 #include <bit>
 
 #include "tessera/cache/paged.h"

@@ -6,8 +6,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "tessera/convert/conversion.h"
 #include "tessera/convert/source/float8.h"
+#include "tests/convert/checkpoint_folder.h"
 #include "tests/convert/model_drafts.h"
+#include "tests/support/engine_support.h"
 
 namespace tessera::convert {
 namespace {
@@ -445,6 +448,111 @@ TEST(Deepseek4, ConfigsThatDoNotFitAreRefused) {
   expect_in(v4_draft(kHub, other).keys, "compress_ratios=[0, 8, 128] ");
   other = {{"compress_rates", nullptr}};
   expect_in(v4_draft(kHub, other).keys, "compress_ratios=[0, 4, 128] ");
+}
+
+std::vector<float> file_values(const ModelFiles& files, const ModelFiles::Tensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.info.shape.n_elements()));
+  const auto bytes = files.data(tensor);
+  if (tensor.info.dtype != DType::i32) {
+    quant::find_format(tensor.info.dtype)->dequantize_row(bytes.data(), std::ssize(values), values.data());
+    return values;
+  }
+  std::vector<int32_t> numbers(values.size());
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return {numbers.begin(), numbers.end()};
+}
+
+// The type of a tensor in a file whose other matrices have the wanted type.
+DType v4_type(const std::string& name, size_t rank, DType wanted) {
+  if (name.ends_with("_exps.weight")) return DType::mxfp4;
+  if (name.ends_with("tid2eid.weight")) return DType::i32;
+  if (rank == 1) return DType::f32;
+  for (const char* const part : {"hc_", "_ape.", "indexer.proj.", "ffn_gate_inp."})
+    if (name.find(part) != std::string::npos) return DType::f32;
+  return wanted;
+}
+
+Result<std::string> convert_v4(const V4Folder& made, std::optional<FileType> type) {
+  const std::string vocabulary =
+      write_folder("deepseek4-vocabulary",
+                   {{"tokenizer.json", R"({"pre_tokenizer":{"type":"ByteLevel","use_regex":true},)"
+                                       R"("model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}})"}});
+  TESSERA_ASSIGN(const auto conversion,
+                 Conversion::open(made.folder.write("deepseek4"), type, {.vocabulary = {.folder = vocabulary}}));
+  QuantizeOptions options;
+  options.mix.file_type = type.value_or(FileType::bf16);
+  conversion->apply_to(options);
+  TESSERA_ASSIGN(const auto plan, plan_quantize(conversion->files(), options));
+  TESSERA_ASSIGN(const auto threads, ThreadPool::create({.n_threads = 2}));
+  const std::string output = temporary_path("deepseek4.gguf");
+  TESSERA_TRY(
+      write_quantized(conversion->files(), plan, options, output, {*threads, nullptr, [](float) { return true; }}));
+  return output;
+}
+
+TEST(Deepseek4, FilesHaveTheTypesAndValuesOfTheCheckpoint) {
+  const V4Folder made = v4_folder(V4Names::own);
+  for (const auto& [type, wanted] :
+       {std::pair(std::optional<FileType>(), DType::bf16), std::pair(std::optional(FileType::q8_0), DType::q8_0)}) {
+    ASSERT_OK_AND_ASSIGN(const std::string output, convert_v4(made, type));
+    ASSERT_OK_AND_ASSIGN(const auto files, ModelFiles::open(output));
+    EXPECT_EQ(files->tensors().size(), made.values.size());
+    for (const ModelFiles::Tensor& tensor : files->tensors()) {
+      const std::string name(tensor.info.name);
+      const std::vector<int64_t> shape = v4_shape(name);
+      ASSERT_EQ(tensor.info.rank, std::ssize(shape)) << name;
+      EXPECT_TRUE(std::equal(shape.rbegin(), shape.rend(), tensor.info.shape.ne.begin())) << name;
+      EXPECT_EQ(tensor.info.dtype, v4_type(name, shape.size(), wanted)) << name;
+      std::vector<float> want = made.values.at(name);
+      if (tensor.info.dtype == DType::q8_0) continue;
+      if (tensor.info.dtype == DType::bf16)
+        for (float& value : want) value = bf16_to_f32(f32_to_bf16(value));
+      EXPECT_TRUE(file_values(*files, tensor) == want) << name;
+    }
+  }
+}
+
+// In the bytes of MXFP4, value i of a block is beside value i + 16, and not beside value i + 1.
+TEST(Deepseek4, ExpertsKeepTheirBytes) {
+  const V4Folder made = v4_folder(V4Names::own);
+  ASSERT_OK_AND_ASSIGN(const std::string output, convert_v4(made, FileType::q8_0));
+  ASSERT_OK_AND_ASSIGN(const auto files, ModelFiles::open(output));
+  const ModelFiles::Tensor* const tensor = files->find_tensor("blk.1.ffn_down_exps.weight");
+  ASSERT_NE(tensor, nullptr);
+  std::string want;
+  for (int64_t e = 0; e < kV4Experts; ++e) {
+    V4Folder copy = made;
+    const std::string expert = "layers.1.ffn.experts." + std::to_string(e) + ".w2";
+    const std::string codes = copy.folder.find(expert + ".weight").bytes;
+    const std::string scales = copy.folder.find(expert + ".scale").bytes;
+    for (size_t block = 0; block < scales.size(); ++block) {
+      want += scales[block];
+      const auto code = [&](size_t i) {
+        return static_cast<uint8_t>(codes[block * 16 + i / 2]) >> (i % 2 == 0 ? 0 : 4) & 15;
+      };
+      for (size_t i = 0; i < 16; ++i) want += static_cast<char>(code(i) | code(i + 16) << 4);
+    }
+  }
+  const auto bytes = files->data(*tensor);
+  EXPECT_TRUE(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) == want);
+}
+
+TEST(Deepseek4, BothSpellingsBecomeTheSameFileWhichRuns) {
+  std::string bytes[2];
+  for (const V4Names names : {V4Names::own, V4Names::transformers}) {
+    ASSERT_OK_AND_ASSIGN(const std::string output, convert_v4(v4_folder(names), std::nullopt));
+    ASSERT_OK_AND_ASSIGN(bytes[static_cast<size_t>(names)], read_file(output, 1 << 30));
+  }
+  EXPECT_TRUE(bytes[0] == bytes[1]);
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(temporary_path("deepseek4.gguf")));
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 64, .n_outputs = 20}));
+  ASSERT_OK_AND_ASSIGN(const std::vector<float> logits, logits_of(*session, token_ids(*engine, 20)));
+  float largest = 0;
+  for (const float logit : logits) {
+    ASSERT_TRUE(std::isfinite(logit));
+    largest = std::max(largest, std::abs(logit));
+  }
+  EXPECT_GT(largest, 0);
 }
 
 }  // namespace

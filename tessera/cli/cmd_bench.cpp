@@ -353,9 +353,8 @@ class BenchCommand final : public Command {
       if (is_new) {
         TESSERA_ASSIGN(cost, session.step_cost(end - begin, n_outputs));
       }
-      const auto n = static_cast<double>(end - begin);
-      const double macs = cost.macs + cost.macs_per_pair * n * static_cast<double>(begin + end + 1) / 2;
-      const double bytes = cost.weight_bytes + cost.kv_bytes_per_position * static_cast<double>(end);
+      const double macs = cost.macs_at(begin, end - begin);
+      const double bytes = cost.bytes_at(begin, end - begin);
       row.macs += macs;
       row.bytes += bytes;
       row.bound_seconds += end <= row.n_depth + row.n_prompt

@@ -1,10 +1,12 @@
-// tessera graph: shows a prefill step and a decode step as they ran on this machine: the device of each node and the
-// reason, the memory of each value, and the time of each node. Writes a page for a browser, DOT or JSON.
+// tessera graph: shows a prefill step and a decode step, or a step of diffusion, as they ran on this machine: the
+// device of each node and the reason, the memory of each value, and the time of each node. Writes a page for a browser,
+// DOT or JSON.
 #include <fmt/format.h>
 
 #include "tessera/base/file.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"
+#include "tessera/engine/diffusion.h"
 #include "tessera/observe/graph_report.h"
 
 namespace tessera::cli {
@@ -27,8 +29,8 @@ class GraphCommand final : public Command {
     model_.add_to(table);
     table.common("--output -o", "FILE", "F.html: page for a browser; F.dot, F.gv: Graphviz; F.json: data of the page",
                  set_string(output_), "DOT on stdout");
-    table.common("--n-prompt -p", "N", "tokens of the prefill step", set_integer(n_prompt_, 1, kMaxContext),
-                 "512, or as many as fit");
+    table.common("--n-prompt -p", "N", "tokens of the prefill step, or of the text of a diffusion model",
+                 set_integer(n_prompt_, 1, kMaxContext), "512, or as many as fit");
     context_.add_to(table);
     return table;
   }
@@ -41,8 +43,8 @@ class GraphCommand final : public Command {
 
   Result<> run(Context& process) override {
     TESSERA_ASSIGN(LoadedModel model, open_model(model_, context_));
-    context_.session.embeddings = !model.engine->model().info().has_logits;
-    TESSERA_TRY(load_session(model, context_, process));
+    TESSERA_ASSIGN(const SessionOptions session, session_of(*model.engine));
+    TESSERA_TRY(load_session(model, context_, session, process));
     TESSERA_ASSIGN(const observe::GraphReport report,
                    observe::measure_steps(*model.session, n_prompt_, &process.interrupt));
     const std::string text = format_ == GraphFormat::page  ? observe::graph_page(report)
@@ -55,6 +57,24 @@ class GraphCommand final : public Command {
   }
 
  private:
+  // A step of diffusion is the first one of a text with the default schedule: after a prompt, it has up to 128 masks.
+  Result<SessionOptions> session_of(const Engine& engine) const {
+    const ModelInfo& info = engine.model().info();
+    SessionOptions session = context_.session;
+    session.embeddings = !info.has_logits;
+    if (!generates_by_diffusion(info)) return session;
+    TESSERA_ASSIGN(const DiffusionFacts facts, diffusion_facts(engine));
+    const int64_t n_ctx = session.n_ctx > 0 ? session.n_ctx : info.n_ctx_train;
+    const int64_t n_most = std::min(session.n_ubatch, n_ctx);
+    const int64_t n_tokens = n_prompt_ > 0 ? n_prompt_ : std::min(observe::kUsualStepTokens, n_most);
+    if (n_tokens > n_most)
+      return fail(ErrorCode::limit, "a text of {} tokens, micro-batch of {} (-ub) in a context of {} (-c)", n_tokens,
+                  session.n_ubatch, n_ctx);
+    const DiffusionOptions options =
+        with_default_schedule({.n_predict = default_diffusion_length(n_tokens, 0)}, facts.shifts_logits);
+    return diffusion_session(engine, options, n_tokens - options.n_predict, session);
+  }
+
   ModelArgs model_{.may_be_bundled = true};
   ContextArgs context_;
   std::string output_;

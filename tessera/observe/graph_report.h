@@ -33,9 +33,11 @@ struct GraphReport {
 /// Copies the data that a step's observer gets.
 GraphStep copy_step(const StepView& view, std::string title);
 
+inline constexpr int64_t kUsualStepTokens = 512;
+
 /// Runs a prefill step of n_tokens and a decode step in a session, which it clears, and reports the fastest of three
-/// rounds. n_tokens 0: 512, or as many as fit. Errors: limit (more tokens than a micro-batch or the context has); those
-/// of Session::decode() and encode().
+/// rounds. Of a diffusion model it runs one step on a text of n_tokens. n_tokens 0: 512, or as many as fit. Errors:
+/// limit (more tokens than a micro-batch or the context has); those of Session::decode() and encode().
 Result<GraphReport> measure_steps(Session& session, int64_t n_tokens, const CancelToken* cancel);
 
 /// Returns the report with the layout of each step (graph_layout.h) as ASCII JSON, the data of the page.

@@ -1,16 +1,16 @@
-// A prefill step and a decode step of a session as they ran on this machine.
+// The steps of a session as they ran on this machine.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 
+#include "tessera/engine/diffusion.h"
 #include "tessera/observe/graph_report.h"
 
 namespace tessera::observe {
 
 namespace {
 
-constexpr int64_t kUsualPrefill = 512;
 constexpr int kRounds = 3;  // the fastest one is shown
 
 // Stores the step as steps[i] unless a faster run of the same step is already there.
@@ -21,14 +21,20 @@ void keep_faster(std::vector<GraphStep>& steps, size_t i, GraphStep step) {
     steps[i] = std::move(step);
 }
 
-Result<int64_t> prefill_tokens(const Session& session, int64_t n_wanted) {
-  const int64_t most = std::min(session.options().n_ubatch, session.n_ctx() - 1);
+// A decode step needs room for one more token.
+Result<int64_t> tokens_of_first_step(const Session& session, bool is_diffusion, int64_t n_wanted) {
+  const int64_t most = std::min(session.options().n_ubatch, session.n_ctx() - (is_diffusion ? 0 : 1));
   if (n_wanted > most || most < 1)
     return fail(ErrorCode::limit,
-                "a prefill step of {} tokens, a micro-batch of {} (option n_ubatch) in a context "
+                "a {} step of {} tokens, a micro-batch of {} (option n_ubatch) in a context "
                 "of {} (option n_ctx)",
-                std::max<int64_t>(n_wanted, 1), session.options().n_ubatch, session.n_ctx());
-  return n_wanted > 0 ? n_wanted : std::min(kUsualPrefill, most);
+                is_diffusion ? "diffusion" : "prefill", std::max<int64_t>(n_wanted, 1), session.options().n_ubatch,
+                session.n_ctx());
+  return n_wanted > 0 ? n_wanted : std::min(kUsualStepTokens, most);
+}
+
+bool is_diffusion_session(const Session& session) {
+  return generates_by_diffusion(session.engine().model().info()) && !session.options().embeddings;
 }
 
 GraphReport report_of(const Session& session) {
@@ -45,9 +51,21 @@ GraphReport report_of(const Session& session) {
   return report;
 }
 
+// A step of diffusion computes the whole text, and the logits of as many of its last tokens as the session holds.
+Batch whole_text(std::span<const int32_t> tokens, int64_t n_outputs) {
+  Batch batch;
+  for (size_t i = 0; i < tokens.size(); ++i)
+    batch.add({.token = tokens[i],
+               .position = static_cast<int32_t>(i),
+               .wants_logits = std::ssize(tokens) - static_cast<int64_t>(i) <= n_outputs});
+  return batch;
+}
+
 // The steps of one round, with their titles.
 Result<> run_round(Session& session, std::span<const int32_t> tokens, std::string& title, const CancelToken* cancel) {
   TESSERA_TRY(session.clear());
+  title = "diffusion";
+  if (is_diffusion_session(session)) return session.decode(whole_text(tokens, session.options().n_outputs), cancel);
   title = "encode";
   if (session.has_encoder()) TESSERA_TRY(session.encode(0, tokens, cancel));
   title = "prefill";
@@ -62,9 +80,9 @@ Result<> run_round(Session& session, std::span<const int32_t> tokens, std::strin
 
 Result<GraphReport> measure_steps(Session& session, int64_t n_tokens, const CancelToken* cancel) {
   GraphReport report = report_of(session);
-  TESSERA_ASSIGN(const int64_t n_prefill, prefill_tokens(session, n_tokens));
+  TESSERA_ASSIGN(const int64_t n_first, tokens_of_first_step(session, is_diffusion_session(session), n_tokens));
   std::vector<int32_t> tokens;
-  for (int64_t i = 0; i < n_prefill; ++i)  // arbitrary ids
+  for (int64_t i = 0; i < n_first; ++i)  // arbitrary ids
     tokens.push_back(static_cast<int32_t>((i * 7919 + 13) % session.engine().model().info().n_vocab));
   Result<> done;
   for (int round = 0; round < kRounds && done; ++round) {

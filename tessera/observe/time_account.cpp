@@ -48,19 +48,6 @@ double us_at(double amount, double giga_per_second) {
 
 }  // namespace
 
-double attention_pairs(int64_t position, int64_t n, int64_t window) {
-  const auto sum_to = [](int64_t last) { return static_cast<double>(last) * static_cast<double>(last + 1) / 2; };
-  const int64_t end = position + n;
-  if (window <= 0 || end <= window) return sum_to(end) - sum_to(position);
-  const int64_t first_full = std::max(window, position);
-  return sum_to(first_full) - sum_to(position) + static_cast<double>((end - first_full) * window);
-}
-
-double attention_positions(int64_t position, int64_t n, int64_t window) {
-  const int64_t end = position + n;
-  return static_cast<double>(window <= 0 ? end : std::min(end, window + n - 1));
-}
-
 void TimeAccountant::add_work(Sums& part, const StepView& step, NodeId id, int64_t position) const {
   const Schedule& schedule = step.graph.schedule();
   const Graph& graph = schedule.graph;
@@ -73,13 +60,12 @@ void TimeAccountant::add_work(Sums& part, const StepView& step, NodeId id, int64
     macs = product.macs;
     bytes = product.weight_bytes;
     arithmetic = product_arithmetic(product.type, activations_);
-  } else if (node.op == Op::paged_attention) {
-    const auto& params = std::get<AttentionParams>(node.params);
-    const int64_t window = params.window;
-    if (params.int16 && peaks.int16_gmacs > 0) arithmetic = Arithmetic::int16;
+  } else if (node.op == Op::paged_attention || node.op == Op::choose_keys) {
+    const auto* params = std::get_if<AttentionParams>(&node.params);
+    if (params != nullptr && params->int16 && peaks.int16_gmacs > 0) arithmetic = Arithmetic::int16;
     const AttentionCost of_attention = attention_cost(graph, node);
-    macs = of_attention.macs_per_pair * attention_pairs(position, step.n_tokens, window);
-    bytes = of_attention.kv_bytes_per_position * attention_positions(position, step.n_tokens, window);
+    macs = of_attention.macs_at(position, step.n_tokens);
+    bytes = of_attention.bytes_at(position, step.n_tokens);
   } else if (kFamilies[to_size(node.op)] == "recurrent") {
     macs = static_cast<double>(cost(graph, id).macs);
   }

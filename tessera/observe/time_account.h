@@ -33,11 +33,6 @@ struct TimeAccount {
   std::vector<WorkPart> parts{};  // the greatest loss first
 };
 
-/// Pairs of a query and a key for n tokens from a position on. window > 0: a query has at most this number of keys.
-double attention_pairs(int64_t position, int64_t n, int64_t window);
-/// Positions of the KV cache that these tokens read.
-double attention_positions(int64_t position, int64_t n, int64_t window);
-
 /// Adds up steps of a session with one sequence.
 class TimeAccountant {
  public:

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "tests/cli/cli_support.h"
-#include "tests/support/editable_model.h"
+#include "tests/support/diffusion_model.h"
 #include "tests/support/spec_model.h"
 #include "tests/support/tiny_encoder.h"
 #include "tests/support/tiny_t5.h"
@@ -195,6 +195,30 @@ TEST(Graph, EncodersAreStepsToo) {
   testing::TinyEncoder encoder("bert");
   graph = json::parse(graph_file(encoder.write("bert.gguf"), "bert.json"));
   ASSERT_EQ(graph["steps"].size(), 1u);
+}
+
+// Dream computes the logits of all masks of a text, up to 128 of them, and LLaDA those of a block.
+TEST(Graph, AModelThatFillsInATextHasOneStep) {
+  const std::string dream = testing::diffusion_model("dream-dense").write("graph-dream.gguf");
+  testing::EditableModel model = testing::diffusion_model("llada-dense");
+  model.builder.set("diffusion.shift_logits", false);
+  const std::string llada = model.write("graph-llada.gguf");
+  const auto expect_step = [](const json& graph, int n_tokens, int n_outputs) {
+    ASSERT_EQ(graph["steps"].size(), 1u);
+    const json& step = graph["steps"][0];
+    EXPECT_EQ(step["title"], "diffusion");
+    EXPECT_EQ(step["n_tokens"], n_tokens);
+    EXPECT_EQ(step["n_outputs"], n_outputs);
+    const auto computes = [](const json& node) { return node["op"] == "paged_attention" && node.contains("time"); };
+    EXPECT_EQ(std::ranges::count_if(step["nodes"], computes), 2);
+  };
+  expect_step(json::parse(graph_file(dream, "dream.json")), 24, 24);
+  expect_step(json::parse(graph_file(llada, "llada.json", {"-p", "90"})), 90, 30);
+  expect_step(json::parse(graph_file(llada, "llada.json", {"-p", "1"})), 1, 1);
+  expect_step(json::parse(graph_file(dream, "dream.json", {"-c", "300", "-p", "300"})), 300, 128);
+  EXPECT_NE(run_program({"graph", "-m", dream, "-q"}).out.find("diffusion: 128 tokens"), std::string::npos);
+  expect_refusal(run_program({"graph", "-m", dream, "-p", "129", "-q"}), 1,
+                 "a text of 129 tokens, micro-batch of 512 (-ub) in a context of 128 (-c)");
 }
 
 TEST(Graph, WhatCannotBeShownIsRefused) {

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "tests/support/compared_logits.h"
+#include "tests/support/documented_operations.h"
 #include "tests/support/float_model.h"
 #include "tests/support/spec_model.h"
 
@@ -14,7 +15,11 @@ using namespace testing;
 constexpr double kTwinRounding = 1e-10;  // the same products and sums in another order
 constexpr double kTwinVisible = 1e-8;    // the least change by a difference between two architectures
 
-std::vector<float> logits_of_model(const FloatModel& m) { return logits_of_file(m.write("twin.gguf")); }
+std::vector<float> logits_of_model(const FloatModel& m) {
+  const std::string path = m.write("twin.gguf");
+  expect_documented(path, "twin");
+  return logits_of_file(path);
+}
 
 /// A model of a golden file without scales of weights, which are applied by some architectures only.
 FloatModel golden_model(const std::string& name) {

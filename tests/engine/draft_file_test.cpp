@@ -174,6 +174,7 @@ void check_eagle(const std::string& path, const EagleFile& file) {
                                                                               .part = SessionPart::head,
                                                                               .type_k = DType::f32,
                                                                               .type_v = DType::f32}));
+  expect_documented(*draft);
   const size_t n = tokens.size() - 1;
   ASSERT_OK(draft->decode_after(all_logits(std::span(tokens).subspan(1)), std::span(hidden).first(n * width)));
   for (size_t t = 0; t < n; ++t) {

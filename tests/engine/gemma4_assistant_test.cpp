@@ -154,6 +154,7 @@ TEST(Gemma4Assistant, ComputesItsFormula) {
       Session::create(model.draft_engine,
                       {.n_ctx = 64, .n_ubatch = 4, .part = SessionPart::head, .attention = AttentionPrecision::float32},
                       model.session.get()));
+  expect_documented(*session);
   Batch batch;
   int32_t token = text[24];
   std::vector<int32_t> want;

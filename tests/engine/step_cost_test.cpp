@@ -1,5 +1,9 @@
 // The cost of a step against sums over the story model's shapes: 5 layers of width 64, 8 heads and 4 KV heads of 8,
 // hidden size 172, 512 tokens.
+#include <functional>
+#include <set>
+
+#include "tessera/graph/builder.h"
 #include "tests/support/engine_support.h"
 #include "tests/support/spec_model.h"
 
@@ -75,6 +79,80 @@ TEST(StepCost, ATokenTouchesTheExpertsThatItUses) {
                .weight_bytes = 4 * (weights + 2 * 2 * expert),
                .macs_per_pair = 2 * 4 * (32 + 32),
                .kv_bytes_per_position = 2 * 2 * (32 + 32) * 2});
+}
+
+// Pairs and positions, one by one.
+void expect_counted(const AttentionReach& reach, const std::function<bool(int64_t q, int64_t k)>& attends) {
+  for (const int64_t position : {0, 2, 5, 20})
+    for (const int64_t n : {1, 3, 12}) {
+      int64_t pairs = 0;
+      std::set<int64_t> positions;
+      for (int64_t q = position; q < position + n; ++q)
+        for (int64_t k = 0; k < position + n; ++k)
+          if ((!reach.causal || k <= q) && attends(q, k)) {
+            ++pairs;
+            positions.insert(k);
+          }
+      const std::string what = fmt::format("{} tokens from {}, window {}", n, position, reach.window);
+      EXPECT_EQ(reach.pairs(position, n), pairs) << what;
+      EXPECT_EQ(reach.positions(position, n), positions.size()) << what;
+    }
+}
+
+TEST(AttentionReach, IsBoundedByWindowsAndChunks) {
+  for (const bool causal : {true, false}) {
+    expect_counted({.causal = causal}, [](int64_t, int64_t) { return true; });
+    for (const int64_t window : {1, 4, 9, 100})
+      expect_counted({.causal = causal, .window = window},
+                     [&](int64_t q, int64_t k) { return std::abs(q - k) < window; });
+  }
+  for (const int64_t chunk : {1, 4, 9, 100})
+    expect_counted({.window = chunk, .chunked = true}, [&](int64_t q, int64_t k) { return q / chunk == k / chunk; });
+}
+
+TEST(AttentionReach, IsBoundedByTheChosenKeys) {
+  const AttentionReach reach{.n_chosen = 6};
+  EXPECT_EQ(reach.pairs(4, 4), 5 + 6 + 6 + 6);
+  EXPECT_EQ(reach.positions(0, 4), 4);
+  EXPECT_EQ(reach.positions(4, 4), 6);
+  EXPECT_EQ(reach.positions(1000, 1), 6);
+}
+
+// gemma3: 7 layers, of which the last but one attends to all positions and the others to 16.
+TEST(StepCost, LayersWithAWindowStopGrowing) {
+  const std::string path = arch_model("gemma3-dense");
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 64}));
+  ASSERT_OK_AND_ASSIGN(const StepCost cost, session->step_cost(1, 1));
+  const auto grows_by = [&](int64_t from, int64_t to) {
+    return std::pair((cost.macs_at(to, 1) - cost.macs_at(from, 1)) / cost.macs_per_pair,
+                     (cost.bytes_at(to, 1) - cost.bytes_at(from, 1)) / cost.kv_bytes_per_position);
+  };
+  EXPECT_EQ(grows_by(0, 15), std::pair(15.0, 15.0));
+  EXPECT_NEAR(grows_by(15, 2015).first, 2000.0 / 7, 1e-9);
+  EXPECT_NEAR(grows_by(15, 2015).second, 2000.0 / 7, 1e-9);
+}
+
+// A choice scores all keys of its cache, and then attention reads the chosen ones.
+TEST(StepCost, ChosenKeysBoundAttentionButNotTheChoice) {
+  constexpr int64_t kHeads = 4, kDim = 8, kBlocks = 5;
+  GraphBuilder b;
+  const auto input = [&](const char* name, DType dtype, const Shape& shape) { return b.input(name, dtype, shape); };
+  const Value positions = input("positions", DType::i32, {1}), slots = input("slots", DType::i32, {1});
+  const Value blocks = input("blocks", DType::i32, {kBlocks, 1}), valid = input("valid", DType::i64, {kBlocks, 1});
+  const Value q = input("q", DType::f32, {kDim, kHeads, 1});
+  const Value chosen =
+      b.choose_keys(q, input("choice", DType::f16, {kDim, 64, 1, kBlocks}), input("weights", DType::f32, {kHeads, 1}),
+                    positions, slots, blocks, valid, {.n_chosen = 3, .unit = 2});
+  b.output(b.paged_attention(q, input("k", DType::f16, {kDim, 64, 2, kBlocks}),
+                             input("v", DType::f16, {kDim, 64, 2, kBlocks}), positions, slots, blocks, valid, {}, {},
+                             {}, chosen),
+           "y");
+  ASSERT_OK_AND_ASSIGN(const Graph graph, std::move(b).finish());
+  const StepCost cost = step_cost(graph);
+  EXPECT_EQ(cost.macs_at(2, 1), 3 * kHeads * kDim + 3 * kHeads * 2 * kDim);
+  EXPECT_EQ(cost.macs_at(99, 1), 100 * kHeads * kDim + 6 * kHeads * 2 * kDim);
+  EXPECT_EQ(cost.bytes_at(99, 1), (100 * kDim + 6 * 2 * 2 * kDim) * 2);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // The BERT family as tiny files of random weights. The embeddings of all tokens are compared with the formulas in
 // double precision. Files with missing or unexpected parts are refused.
+#include "tests/support/documented_operations.h"
 #include "tests/support/engine_support.h"
 #include "tests/support/tiny_encoder.h"
 
@@ -22,7 +23,9 @@ class EncoderModels : public ::testing::TestWithParam<const char*> {};
 constexpr double kTolerance = 2e-4;
 
 void check(TinyEncoder& tiny) {
-  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(tiny.write("encoder.gguf")));
+  const std::string path = tiny.write("encoder.gguf");
+  expect_documented(path, "formulas");
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 256,
                                                                     .n_ubatch = 96,
                                                                     .n_sequences = 2,

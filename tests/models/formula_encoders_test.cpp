@@ -15,7 +15,9 @@ constexpr double kEncoderBound = 1e-11;
 /// Encoders read several tokens at once, with another text beside them.
 void expect_embeddings(TinyModel& m, const Formula& formula) {
   formula(m, embedded(m, std::vector<int32_t>{1, 2, 3}));
-  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(m.write("encoder.gguf")));
+  const std::string path = m.write("encoder.gguf");
+  expect_documented(path, "formulas");
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 128,
                                                                     .n_sequences = 2,
                                                                     .n_outputs = 2 * kTokens,

@@ -3,6 +3,7 @@
 #include "tests/support/tiny_t5.h"
 
 #include "tessera/engine/embedding.h"
+#include "tests/support/documented_operations.h"
 #include "tests/support/engine_support.h"
 
 namespace tessera {
@@ -16,7 +17,9 @@ constexpr size_t kPrompt = 70;
 // --- the encoder
 
 void check_encoder(TinyT5 tiny) {
-  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(tiny.write("t5.gguf")));
+  const std::string path = tiny.write("t5.gguf");
+  expect_documented(path, "formulas");
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   ASSERT_OK_AND_ASSIGN(
       const auto session,
       Session::create(
@@ -88,7 +91,9 @@ Result<std::unique_ptr<Session>> open(const std::shared_ptr<Engine>& engine, int
 }
 
 void check_decoder(TinyT5 tiny) {
-  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(tiny.write("t5.gguf")));
+  const std::string path = tiny.write("t5.gguf");
+  expect_documented(path, "formulas");
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   ASSERT_OK_AND_ASSIGN(const auto session, open(engine));
   const std::vector<int32_t> tokens = token_ids(*engine, kTokens);
   for (const size_t n_prompt : {kPrompt, size_t{1}, kTokens}) {

@@ -5,6 +5,7 @@
 
 #include "tessera/observe/graph_report.h"
 #include "tests/support/engine_support.h"
+#include "tests/support/spec_model.h"
 
 namespace tessera {
 namespace {
@@ -67,6 +68,19 @@ TEST(MeasureSteps, ReportsPrefillAndDecode) {
   ASSERT_OK_AND_ASSIGN(const auto small, Session::create(engine, {.n_ctx = 8, .n_ubatch = 32}));
   ASSERT_OK_AND_ASSIGN(const auto most, observe::measure_steps(*small, 0, nullptr));
   EXPECT_EQ(most.steps[0].n_tokens, 7);
+}
+
+TEST(MeasureSteps, ReportsOneStepOfDiffusion) {
+  ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(arch_model("dream-dense")));
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::create(engine, {.n_ctx = 32, .n_ubatch = 40, .n_outputs = 8}));
+  for (const auto& [n_tokens, n_outputs] : {std::pair(0, 8), {32, 8}, {5, 5}}) {
+    ASSERT_OK_AND_ASSIGN(const auto report, observe::measure_steps(*session, n_tokens, nullptr));
+    ASSERT_EQ(report.steps.size(), 1u);
+    EXPECT_EQ(report.steps[0].title, "diffusion");
+    EXPECT_EQ(report.steps[0].n_tokens, n_tokens == 0 ? 32 : n_tokens);
+    EXPECT_EQ(report.steps[0].n_outputs, n_outputs);
+  }
+  EXPECT_ERROR(observe::measure_steps(*session, 33, nullptr), "a diffusion step of 33 tokens, a micro-batch of 32");
 }
 
 }  // namespace

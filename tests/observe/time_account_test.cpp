@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include "tests/support/engine_support.h"
 #include "tests/support/fake_device.h"
@@ -173,24 +172,6 @@ TEST(TimeAccount, DevicesThatMeasureNoNodesHaveOnePart) {
   EXPECT_GT(part_of(account, "copies between devices").us, 0);
   EXPECT_GT(part_of(account, "products f32").us, 0);  // of the layers on the CPU
   EXPECT_EQ(account.bound_us, 0);                     // without peaks there is no bound
-}
-
-TEST(TimeAccount, WindowsBoundTheKeysOfAQuery) {
-  for (const int64_t window : {0, 1, 4, 9, 100})
-    for (const int64_t position : {0, 2, 5, 20})
-      for (const int64_t n : {1, 3, 12}) {
-        int64_t pairs = 0;
-        std::set<int64_t> positions;
-        for (int64_t q = position; q < position + n; ++q)
-          for (int64_t k = 0; k <= q; ++k)
-            if (window == 0 || q - k < window) {
-              ++pairs;
-              positions.insert(k);
-            }
-        EXPECT_EQ(observe::attention_pairs(position, n, window), pairs) << position << " " << n << " " << window;
-        EXPECT_EQ(observe::attention_positions(position, n, window), positions.size())
-            << position << " " << n << " " << window;
-      }
 }
 
 }  // namespace

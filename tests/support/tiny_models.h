@@ -10,6 +10,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "tests/support/documented_operations.h"
 #include "tests/support/engine_support.h"
 #include "tests/support/random_file.h"
 
@@ -278,6 +279,7 @@ using Reference = std::function<Rows(const TinyModel&, std::span<const int32_t>)
 inline void check(TinyModel& m, const Reference& reference, double bound = 1e-11, size_t n_logits = kVocab,
                   int32_t n_tokens = kTokens) {
   const std::string path = m.write("tiny.gguf");
+  expect_documented(path, "formulas");
   ASSERT_OK_AND_ASSIGN(const auto engine, load_engine(path));
   const auto open = [&](int64_t n_ubatch, int n_threads) {
     return Session::create(engine, {.n_ctx = std::max(128, 2 * n_tokens + 64),

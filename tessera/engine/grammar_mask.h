@@ -7,7 +7,7 @@
 
 #include "tessera/engine/engine.h"
 #include "tessera/sample/token_mask.h"
-#include "tessera/sched/stream.h"
+#include "tessera/base/stream.h"
 #include "tessera/text/grammar/matcher.h"
 
 namespace tessera {

@@ -24,7 +24,7 @@
 #include "tessera/graph/builder.h"
 #include "tessera/sched/memory_plan.h"
 #include "tessera/sched/schedule.h"
-#include "tessera/sched/stream.h"
+#include "tessera/base/stream.h"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "tessera/sched/stream.h"
+#include "tessera/base/stream.h"
 
 #include <system_error>
 #include <utility>

@@ -1,5 +1,5 @@
 // A thread that runs tasks in the order in which they are posted. The executor has one per backend: a backend's run()
-// blocks until it is done, and devices must work at the same time.
+// blocks until it is done, and devices must work at the same time. A rank of an MPI job has one per backend, too.
 #pragma once
 
 #include <condition_variable>

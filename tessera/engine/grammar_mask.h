@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/stream.h"
 #include "tessera/engine/engine.h"
 #include "tessera/sample/token_mask.h"
-#include "tessera/base/stream.h"
 #include "tessera/text/grammar/matcher.h"
 
 namespace tessera {

@@ -21,10 +21,10 @@
 
 #include "tessera/backend/backend.h"
 #include "tessera/base/index.h"
+#include "tessera/base/stream.h"
 #include "tessera/graph/builder.h"
 #include "tessera/sched/memory_plan.h"
 #include "tessera/sched/schedule.h"
-#include "tessera/base/stream.h"
 
 namespace tessera {
 

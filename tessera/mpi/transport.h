@@ -1,0 +1,60 @@
+// Messages between the processes (ranks) of a job, as MPI has them: a message goes from one rank to another and has a
+// tag, and messages with the same ranks and tag arrive in the order in which they were sent. Nothing here blocks. A
+// send or a receive is posted, then polled until it is done, and wait_until() polls up to a deadline.
+//
+// Calls on one transport never overlap: MPI is cheapest if only one thread of a process uses it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "tessera/base/result.h"
+
+namespace tessera::mpi {
+
+using Clock = std::chrono::steady_clock;
+
+class Transport {
+ public:
+  /// Identifies a send or a receive until poll() has returned its size or an error, or until cancel().
+  using Ticket = uint64_t;
+
+  virtual ~Transport() = default;
+
+  virtual int rank() const = 0;
+  virtual int n_ranks() const = 0;
+
+  /// Begins to send. The bytes must stay unchanged while the ticket is valid. Errors: invalid_argument (no such rank);
+  /// io.
+  virtual Result<Ticket> post_send(int to, int tag, std::span<const std::byte> bytes) = 0;
+  /// Begins to receive the next message of a rank with this tag into `room`, which must stay in place while the ticket
+  /// is valid. Errors: as post_send().
+  virtual Result<Ticket> post_receive(int from, int tag, std::span<std::byte> room) = 0;
+  /// Returns the bytes of the message if it was sent or received, and nothing if it is on its way. Errors: limit (a
+  /// message is larger than the room for it); io.
+  virtual Result<std::optional<size_t>> poll(Ticket ticket) = 0;
+  /// Gives up: afterwards the transport does not touch the memory of the ticket. A message may be lost or arrive.
+  virtual void cancel(Ticket ticket) = 0;
+};
+
+/// The pause between two polls. The first polls follow one another at once, since most answers are quick. Later there
+/// are growing pauses, since other threads compute meanwhile.
+class PollPause {
+ public:
+  /// The pause before the next poll, 0 at first.
+  std::chrono::microseconds next(Clock::time_point now);
+  /// Called after a poll that found something.
+  void restart() { *this = PollPause(); }
+
+ private:
+  std::optional<Clock::time_point> begin_;
+  std::chrono::microseconds pause_{0};
+};
+
+/// Polls until the send or receive is done. Errors: those of poll(); io (not done at the deadline; it is cancelled).
+Result<size_t> wait_until(Transport& transport, Transport::Ticket ticket, Clock::time_point deadline);
+
+}  // namespace tessera::mpi

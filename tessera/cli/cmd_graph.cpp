@@ -3,6 +3,8 @@
 // DOT or JSON.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "tessera/base/file.h"
 #include "tessera/cli/console.h"
 #include "tessera/cli/model_args.h"

@@ -33,6 +33,7 @@ struct GraphReport {
 /// Copies the data that a step's observer gets.
 GraphStep copy_step(const StepView& view, std::string title);
 
+/// Tokens of a prefill step, or of the text of a diffusion model, if nothing else is asked for and as many fit.
 inline constexpr int64_t kUsualStepTokens = 512;
 
 /// Runs a prefill step of n_tokens and a decode step in a session, which it clears, and reports the fastest of three

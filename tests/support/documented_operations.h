@@ -1,10 +1,7 @@
-// The column "further operations" of docs/models.md: what it says, and the operations of a model's graph. Tests of
-// single models compare each graph with its row. At the end of a test program, EveryOperationWasSeen finds the names
-// that no graph had.
+// The column "further operations" of docs/models.md, compared with the graphs of models. Tests that have a model call
+// expect_documented(). At the end of their program, EveryOperationWasSeen finds the names that no graph had.
 #pragma once
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -159,8 +156,8 @@ inline void expect_documented(const ModelOperations& operations) {
   expect_in_row(operations.architecture, operations.further());
 }
 
-/// The same for a file. Models of other tests than the row tells may be variants that exist nowhere, so that nothing is
-/// expected of a row that does not name `check`.
+/// The same for a file. Nothing is compared with a row that does not name `check`, because models of other tests have
+/// parts that real files of the architecture lack.
 inline void expect_documented(const std::string& path, std::string_view check) {
   ASSERT_OK_AND_ASSIGN(const ModelOperations operations, operations_of_file(path));
   const auto row = documented_operations().models.find(operations.architecture);

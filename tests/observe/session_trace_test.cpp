@@ -11,6 +11,7 @@ namespace tessera {
 namespace {
 
 using nlohmann::json;
+using testing::arch_model;
 using testing::load_engine;
 using testing::story_model;
 using testing::token_ids;

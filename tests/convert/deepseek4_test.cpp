@@ -366,7 +366,7 @@ TEST(Deepseek4, BothSpellingsBecomeTheSameKeys) {
                                 "attention.indexer.top_k=8",
                                 "rope.dimension_count=8",
                                 "rope.freq_base=10000",
-                                "rope.scaling.type=yarn",
+                                R"(rope.scaling.type="yarn")",
                                 "rope.scaling.factor=16",
                                 "rope.scaling.original_context_length=128",
                                 "rope.scaling.yarn_beta_fast=32",

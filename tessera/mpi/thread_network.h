@@ -9,7 +9,7 @@
 
 namespace tessera::mpi {
 
-/// What happens to one message, counted from 0 among those from one rank to another.
+/// A fault of one message, counted from 0 among those from one rank to another.
 struct NetworkFault {
   enum class Kind : uint8_t { drop, delay, duplicate, truncate };
 

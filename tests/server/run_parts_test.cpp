@@ -348,6 +348,30 @@ TEST(StepForecast, PromptsAreNeverFree) {
   }
 }
 
+// Some steps take long because of other processes. The fit to them can make all rates negative.
+TEST(StepForecast, PromptsAreNeverFreeAfterDisturbedSteps) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    Rng rng(seed);
+    const auto step_ms = [&] {
+      return rng.next_u32() % 6 == 0 ? rng.next_float(1.0f, 20.0f) : rng.next_float(0.05f, 0.2f);
+    };
+    StepForecast forecast(1);
+    StepWork prompt;
+    prompt.add_prefill(0, 10);
+    forecast.learn(prompt, step_ms());
+    const int n_before = 2 + static_cast<int>(rng.next_u32() % 6);  // steps before a second prompt
+    for (int i = 0; i < n_before + 24; ++i) {
+      StepWork work{.n_prefill = 0, .n_pairs = 12.0 + i, .n_decoding = 1};
+      if (i >= n_before) {
+        const int64_t position = (i - n_before) * StepForecast::kLeastPrefill;
+        ASSERT_EQ(forecast.prefill_budget(work, position, 400 - position, 1e-6), StepForecast::kLeastPrefill) << seed;
+        work.add_prefill(position, StepForecast::kLeastPrefill);
+      }
+      forecast.learn(work, step_ms());
+    }
+  }
+}
+
 TEST(StepForecast, OnePauseOfTheProcessChangesLittle) {
   StepForecast forecast = learnt();
   const StepWork work{.n_prefill = 128, .n_pairs = 1e5, .n_decoding = 4};

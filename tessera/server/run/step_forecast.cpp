@@ -10,7 +10,8 @@ constexpr double kForgetting = 0.98;
 constexpr double kFirstVariance = 1e3;    // of the rates, in units of the terms below
 constexpr double kLargestVariance = 1e6;  // forgetting makes variances grow while the work of the steps is the same
 constexpr double kLargestSurprise = 4;
-constexpr int64_t kFirstSteps = 8;  // learnt whatever they take
+constexpr int64_t kFirstSteps = 8;      // learnt whatever they take
+constexpr double kLeastTokenMs = 1e-4;  // of a prompt: less than any model takes
 
 }  // namespace
 
@@ -36,13 +37,13 @@ StepForecast::Vector StepForecast::terms(const StepWork& work) {
           static_cast<double>(work.n_decoding)};
 }
 
-// After the first steps single rates can be negative. Neither part of a step takes negative time; otherwise prompts
-// would seem free.
+// After disturbed steps single rates can be negative. No part of a step takes negative time, and no prompt is free.
 double StepForecast::ms(const StepWork& work) const {
   const Vector x = terms(work);
   const double fixed_and_decoding = rates_[0] * x[0] + rates_[3] * x[3];
   const double prompts_and_pairs = rates_[1] * x[1] + rates_[2] * x[2];
-  return std::max(fixed_and_decoding, 0.0) + std::max(prompts_and_pairs, 0.0);
+  return std::max(fixed_and_decoding, 0.0) +
+         std::max(prompts_and_pairs, kLeastTokenMs * static_cast<double>(work.n_prefill));
 }
 
 void StepForecast::learn(const StepWork& work, double step_ms) {

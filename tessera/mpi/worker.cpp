@@ -1,0 +1,403 @@
+#include "tessera/mpi/worker.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "tessera/base/checked.h"
+#include "tessera/base/index.h"
+#include "tessera/base/stream.h"
+#include "tessera/mpi/handshake.h"
+
+namespace tessera::mpi {
+
+namespace {
+
+constexpr int kClientRank = 0;
+constexpr std::chrono::milliseconds kStopPoll{20};
+
+using Answer = Result<Message>;
+
+// Bytes that a tensor has in a buffer. Errors: as BufferType::tensor_bytes(); invalid_argument (gaps between elements
+// in memory that is no plain memory).
+Result<size_t> bytes_in(const BufferType& type, const TensorSpec& spec) {
+  if (is_contiguous(spec.dtype, spec.layout)) return type.tensor_bytes(spec.dtype, spec.shape());
+  if (!type.is_host()) return fail(ErrorCode::invalid_argument, "a view with gaps in {}", type.name());
+  return span_bytes(spec.dtype, spec.layout);
+}
+
+Result<> require_inside(const Buffer& buffer, size_t offset, size_t bytes, size_t alignment) {
+  if (offset > buffer.size() || bytes > buffer.size() - offset)
+    return fail(ErrorCode::invalid_argument, "bytes {} to {} of a buffer of {}", offset, offset + bytes, buffer.size());
+  if (offset % alignment != 0)
+    return fail(ErrorCode::invalid_argument, "offset {}, want a multiple of {}", offset, alignment);
+  return {};
+}
+
+Result<> require_inside(const Buffer& buffer, const TensorSpec& spec, size_t offset) {
+  TESSERA_ASSIGN(const size_t bytes, bytes_in(buffer.type(), spec));
+  const DTypeInfo& row = info(spec.dtype);
+  const size_t element = row.is_blocked() ? 1 : to_size(row.block_bytes);
+  return require_inside(buffer, offset, bytes, buffer.type().is_host() ? element : buffer.type().alignment());
+}
+
+// A graph that is bound to memory. Holds what the plan needs, which is destroyed first.
+struct BoundPlan {
+  Graph graph;
+  std::deque<Tensor> leaves;
+  std::vector<Tensor> tensors;
+  std::vector<std::shared_ptr<Buffer>> buffers;
+  std::unique_ptr<GraphPlan> plan;
+};
+
+// A backend and the thread of its work. Requests that name it run there, one after another.
+struct OpenBackend {
+  const Device* device = nullptr;
+  std::vector<const BufferType*> types;
+  std::unique_ptr<Backend> backend;
+  std::map<uint64_t, std::unique_ptr<BoundPlan>> plans;  // used by the stream alone
+  std::unique_ptr<Stream> stream;                        // destroyed first: its tasks use the rest
+};
+
+// The received bytes, from which the message may borrow.
+struct Request {
+  std::vector<std::byte> bytes;
+  Envelope envelope;
+};
+
+class Worker {
+ public:
+  Worker(std::span<const std::unique_ptr<Device>> devices, const WorkerOptions& options, Transport& transport)
+      : devices_(devices), options_(options), link_(transport, {kClientRank}, options.link) {}
+
+  Result<> serve() {
+    TESSERA_ASSIGN(memory_stream_, Stream::create());
+    TESSERA_TRY(link_.start({.received = [this](int, std::vector<std::byte> bytes) { receive(std::move(bytes)); },
+                             .ended = [this](int, const std::optional<Error>& why) { end(why); }}));
+    std::unique_lock lock(mutex_);
+    const auto is_stopped = [&] { return options_.stop != nullptr && options_.stop->cancelled(); };
+    while (!has_ended_ && !is_stopped()) changed_.wait_for(lock, kStopPoll);
+    is_stopping_ = true;
+    for (const auto& [request, token] : runs_) token->cancel();
+    lock.unlock();
+    // Waits for requests that are under way. Their threads use the link.
+    memory_stream_.reset();
+    backends_.clear();
+    if (lost_) return std::unexpected(*lost_);
+    return {};
+  }
+
+ private:
+  // --- on the thread of the link
+
+  void receive(std::vector<std::byte> bytes) {
+    auto request = std::make_shared<Request>();
+    request->bytes = std::move(bytes);
+    auto envelope = decode(request->bytes);
+    if (!envelope) return link_.give_up(kClientRank, std::move(envelope).error());
+    request->envelope = std::move(*envelope);
+    const uint64_t number = request->envelope.request;
+    if (const auto* cancel = std::get_if<CancelRequest>(&request->envelope.message)) return cancel_run(cancel->request);
+    auto token = std::make_shared<CancelToken>();
+    const bool is_run = std::holds_alternative<RunRequest>(request->envelope.message);
+    uint64_t backend = 0;
+    const bool names_backend = backend_of(request->envelope.message, backend);
+    const std::lock_guard lock(mutex_);
+    if (is_stopping_) return;
+    if (is_run) runs_[number] = token;
+    const auto found = backends_.find(backend);
+    OpenBackend* open = names_backend && found != backends_.end() ? found->second.get() : nullptr;
+    Stream& stream = open == nullptr ? *memory_stream_ : *open->stream;
+    stream.post([this, request, token, open, number] {
+      answer(number,
+             std::visit([&](const auto& message) { return handle(message, open, *token); }, request->envelope.message));
+      const std::lock_guard ended(mutex_);
+      runs_.erase(number);
+    });
+  }
+
+  // The backend on whose thread a request runs. The end of a backend is no such request.
+  static bool backend_of(const Message& message, uint64_t& backend) {
+    const auto take = [&](const auto* request) {
+      if (request != nullptr) backend = request->backend;
+      return request != nullptr;
+    };
+    return take(std::get_if<WorkBytesRequest>(&message)) || take(std::get_if<CompileRequest>(&message)) ||
+           take(std::get_if<FreePlanRequest>(&message)) || take(std::get_if<RunRequest>(&message));
+  }
+
+  void cancel_run(uint64_t request) {
+    const std::lock_guard lock(mutex_);
+    if (const auto run = runs_.find(request); run != runs_.end()) run->second->cancel();
+  }
+
+  void end(const std::optional<Error>& why) {
+    {
+      const std::lock_guard lock(mutex_);
+      has_ended_ = true;
+      lost_ = why;
+      for (const auto& [request, token] : runs_) token->cancel();
+    }
+    changed_.notify_all();
+  }
+
+  // --- on the threads of streams
+
+  // Messages with number 0 have no answer.
+  void answer(uint64_t request, const Answer& done) {
+    if (request == 0) return;
+    const Message message = done ? *done : Message(ErrorAnswer{done.error().code(), done.error().message()});
+    if (auto sent = link_.send(kClientRank, encode({request, message})); !sent) return;
+  }
+
+  Answer handle(const HelloRequest& hello, OpenBackend*, CancelToken&) {
+    TESSERA_TRY(require_same(options_.identity, hello.identity));
+    WelcomeAnswer welcome{options_.identity, {}};
+    for (const auto& device : devices_) {
+      WireDevice wire{std::string(device->name()), device->description(), device->kind(), {}, {}};
+      for (auto& [name, value] : device->properties()) wire.properties.push_back({name, value});
+      for (const BufferType* type : device->buffer_types())
+        wire.types.push_back({std::string(type->name()), type->alignment(), type->max_size()});
+      welcome.devices.push_back(std::move(wire));
+    }
+    return welcome;
+  }
+
+  Answer handle(const MemoryRequest& request, OpenBackend*, CancelToken&) {
+    TESSERA_ASSIGN(const Device* device, find_device(request.device));
+    const DeviceMemory memory = device->memory();
+    return MemoryAnswer{memory.total_bytes, memory.free_bytes};
+  }
+
+  Answer handle(const AllocateRequest& request, OpenBackend*, CancelToken&) {
+    TESSERA_ASSIGN(const Device* device, find_device(request.device));
+    const std::vector<const BufferType*> types = device->buffer_types();
+    if (request.type >= types.size())
+      return fail(ErrorCode::invalid_argument, "memory {}, want one of {}", request.type, types.size());
+    const BufferType& type = *types[request.type];
+    if (request.bytes > type.max_size())
+      return fail(ErrorCode::out_of_memory, "{}: {} bytes, its largest buffer has {}", type.name(), request.bytes,
+                  type.max_size());
+    TESSERA_ASSIGN(auto buffer, type.allocate(request.bytes, request.usage));
+    const std::lock_guard lock(mutex_);
+    buffers_[next_] = std::move(buffer);
+    return DoneAnswer{next_++};
+  }
+
+  Answer handle(const FreeRequest& request, OpenBackend*, CancelToken&) {
+    std::shared_ptr<Buffer> last;  // freed without the lock
+    const std::lock_guard lock(mutex_);
+    if (auto node = buffers_.extract(request.buffer)) last = std::move(node.mapped());
+    return DoneAnswer{};
+  }
+
+  Answer handle(const SetRequest& request, OpenBackend*, CancelToken&) {
+    std::shared_ptr<Buffer> buffer;
+    TESSERA_ASSIGN(const Tensor tensor, tensor_of(request.tensor, buffer));
+    TESSERA_TRY(require_range(tensor, request.offset, request.bytes.size(), file_bytes(tensor)));
+    TESSERA_TRY(buffer->set(tensor, request.offset, request.bytes));
+    return DoneAnswer{request.bytes.size()};
+  }
+
+  Answer handle(const GetRequest& request, OpenBackend*, CancelToken&) {
+    std::shared_ptr<Buffer> buffer;
+    TESSERA_ASSIGN(const Tensor tensor, tensor_of(request.tensor, buffer));
+    TESSERA_TRY(require_range(tensor, request.offset, request.n, file_bytes(tensor)));
+    got_.resize(request.n);  // this thread answers before it handles another request
+    TESSERA_TRY(buffer->get(tensor, request.offset, got_));
+    return BytesAnswer{got_};
+  }
+
+  Answer handle(const ClearRequest& request, OpenBackend*, CancelToken&) {
+    TESSERA_ASSIGN(const std::shared_ptr<Buffer> buffer, find_buffer(request.buffer));
+    TESSERA_TRY(request.is_reset ? buffer->reset() : buffer->clear(std::byte{request.value}));
+    return DoneAnswer{};
+  }
+
+  Answer handle(const CopyRequest& request, OpenBackend*, CancelToken&) {
+    std::shared_ptr<Buffer> source, target;
+    TESSERA_ASSIGN(const Tensor from, tensor_of(request.from, source));
+    TESSERA_ASSIGN(const Tensor to, tensor_of(request.to, target));
+    if (!is_contiguous(from.dtype, from.layout) || !is_contiguous(to.dtype, to.layout))
+      return fail(ErrorCode::invalid_argument, "copy of {} to {}: a view with gaps", from.name, to.name);
+    TESSERA_TRY(target->copy(from, to));
+    return DoneAnswer{};
+  }
+
+  Answer handle(const OpenBackendRequest& request, OpenBackend*, CancelToken&) {
+    TESSERA_ASSIGN(const Device* device, find_device(request.device));
+    auto open = std::make_unique<OpenBackend>();
+    open->device = device;
+    open->types = device->buffer_types();
+    ThreadPoolOptions threads = options_.threads;
+    if (request.n_threads != 0) threads.n_threads = request.n_threads;
+    TESSERA_ASSIGN(open->backend, device->create_backend({.threads = threads, .activations = request.activations}));
+    TESSERA_ASSIGN(open->stream, Stream::create());
+    const std::lock_guard lock(mutex_);
+    backends_[next_] = std::move(open);
+    return DoneAnswer{next_++};
+  }
+
+  Answer handle(const CloseBackendRequest& request, OpenBackend*, CancelToken&) {
+    std::unique_ptr<OpenBackend> last;  // its thread ends without the lock, which its last requests take
+    {
+      const std::lock_guard lock(mutex_);
+      if (auto node = backends_.extract(request.backend)) last = std::move(node.mapped());
+    }
+    last.reset();
+    return DoneAnswer{};
+  }
+
+  Answer handle(const WorkBytesRequest& request, OpenBackend* open, CancelToken&) {
+    TESSERA_TRY(require_open(open));
+    std::deque<Tensor> leaves;
+    TESSERA_ASSIGN(const Graph graph, from_wire(request.graph, open->types, leaves));
+    TESSERA_ASSIGN(const size_t bytes, open->backend->work_bytes(graph));
+    return DoneAnswer{bytes};
+  }
+
+  Answer handle(const CompileRequest& request, OpenBackend* open, CancelToken&) {
+    TESSERA_TRY(require_open(open));
+    auto plan = std::make_unique<BoundPlan>();
+    TESSERA_ASSIGN(plan->graph, from_wire(request.graph, open->types, plan->leaves));
+    TESSERA_TRY(bind(request.places, *open, *plan));
+    BufferRange work;
+    if (request.work_bytes != 0) {
+      TESSERA_ASSIGN(auto buffer, find_buffer(request.work.buffer));
+      if (!open->device->can_use(buffer->type()))
+        return fail(ErrorCode::invalid_argument, "{} cannot use the scratch memory", open->device->name());
+      TESSERA_TRY(require_inside(*buffer, request.work.offset, request.work_bytes, buffer->type().alignment()));
+      work = {buffer.get(), request.work.offset, request.work_bytes};
+      plan->buffers.push_back(std::move(buffer));
+    }
+    TESSERA_ASSIGN(plan->plan, open->backend->compile(plan->graph, plan->tensors, work));
+    uint64_t number = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      number = next_++;
+    }
+    open->plans[number] = std::move(plan);
+    return DoneAnswer{number};
+  }
+
+  Answer handle(const FreePlanRequest& request, OpenBackend* open, CancelToken&) {
+    if (open != nullptr) open->plans.erase(request.plan);
+    return DoneAnswer{};
+  }
+
+  Answer handle(const RunRequest& request, OpenBackend* open, CancelToken& token) {
+    TESSERA_TRY(require_open(open));
+    const auto found = open->plans.find(request.plan);
+    if (found == open->plans.end()) return fail(ErrorCode::invalid_argument, "no plan {}", request.plan);
+    GraphPlan& plan = *found->second->plan;
+    if (!request.is_timed) {
+      TESSERA_TRY(open->backend->run(plan, &token));
+      return DoneAnswer{};
+    }
+    TESSERA_ASSIGN(const std::vector<NodeTime> times, open->backend->run_timed(plan, &token));
+    TimesAnswer answer;
+    for (const NodeTime& time : times)
+      answer.times.push_back({time.node, {time.begin_us, time.us, time.prepare_us, time.wait_us}});
+    return answer;
+  }
+
+  // The others are answers, which only rank 0 gets.
+  template <class Other>
+  Answer handle(const Other&, OpenBackend*, CancelToken&) {
+    return fail(ErrorCode::format, "a message that a worker does not take");
+  }
+
+  static Result<> require_open(const OpenBackend* open) {
+    if (open == nullptr) return fail(ErrorCode::invalid_argument, "no such backend");
+    return {};
+  }
+
+  static size_t file_bytes(const Tensor& tensor) { return span_bytes(tensor.dtype, tensor.layout); }
+
+  Result<const Device*> find_device(uint32_t index) const {
+    if (index < devices_.size()) return devices_[index].get();
+    return fail(ErrorCode::invalid_argument, "device {}, want one of {}", index, devices_.size());
+  }
+
+  Result<std::shared_ptr<Buffer>> find_buffer(uint64_t number) {
+    const std::lock_guard lock(mutex_);
+    const auto found = buffers_.find(number);
+    if (found == buffers_.end()) return fail(ErrorCode::invalid_argument, "no buffer {}", number);
+    return found->second;
+  }
+
+  Result<Tensor> tensor_of(const WireTensor& wire, std::shared_ptr<Buffer>& buffer) {
+    TESSERA_ASSIGN(buffer, find_buffer(wire.buffer));
+    auto spec = from_wire(wire.spec);
+    if (!spec) return forward_error(spec, wire.name);
+    if (auto inside = require_inside(*buffer, *spec, wire.offset); !inside) return forward_error(inside, wire.name);
+    return Tensor{*spec, wire.name, &buffer->type(), buffer.get(), wire.offset};
+  }
+
+  // Gives each node its memory. Views and results in place must be where their operand is.
+  Result<> bind(const std::vector<WirePlace>& places, const OpenBackend& open, BoundPlan& plan) {
+    const Graph& graph = plan.graph;
+    if (places.size() != to_size(graph.size()))
+      return fail(ErrorCode::format, "{} places for {} nodes", places.size(), graph.size());
+    std::map<uint64_t, std::shared_ptr<Buffer>> held;
+    size_t n_leaves = 0;
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      const Node& node = graph[id];
+      const WirePlace& place = places[to_size(id)];
+      auto& buffer = held[place.buffer];
+      if (buffer == nullptr) {
+        TESSERA_ASSIGN(buffer, find_buffer(place.buffer));
+      }
+      const auto refuse = [&](std::string_view why) {
+        return fail(ErrorCode::invalid_argument, "node {} ({}): {}", id, node.name, why);
+      };
+      if (!open.device->can_use(buffer->type())) return refuse("memory that the device cannot use");
+      if (node.op == Op::tensor) {
+        if (node.tensor->buffer_type != &buffer->type()) return refuse("memory of another type than its tensor");
+        Tensor& leaf = plan.leaves[n_leaves++];
+        leaf.buffer = buffer.get();
+        leaf.offset = place.offset;
+      } else if (node.alias_of == kNoNode && &buffer->type() != &open.device->buffer_type()) {
+        return refuse("a value outside of the device's default memory");
+      }
+      if (node.alias_of != kNoNode) {
+        const WirePlace& of = places[to_size(node.alias_of)];
+        if (of.buffer != place.buffer || place.offset < of.offset || place.offset - of.offset != node.alias_offset)
+          return refuse("it is not where its operand is");
+      }
+      // A part of packed memory has no size of its own; it is inside of its tensor.
+      const bool is_part = node.alias_of != kNoNode && !buffer->type().is_host();
+      if (!is_part)
+        if (auto inside = require_inside(*buffer, node.spec, place.offset); !inside)
+          return forward_error(inside, node.name);
+      plan.tensors.push_back({node.spec, node.name, &buffer->type(), buffer.get(), place.offset});
+    }
+    for (auto& [number, buffer] : held) plan.buffers.push_back(std::move(buffer));
+    return {};
+  }
+
+  std::span<const std::unique_ptr<Device>> devices_;
+  const WorkerOptions& options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool has_ended_ = false, is_stopping_ = false;
+  std::optional<Error> lost_;
+  uint64_t next_ = 1;  // number of a buffer, backend or plan
+  std::map<uint64_t, std::shared_ptr<Buffer>> buffers_;
+  std::map<uint64_t, std::unique_ptr<OpenBackend>> backends_;
+  std::map<uint64_t, std::shared_ptr<CancelToken>> runs_;  // by request
+  std::vector<std::byte> got_;                             // used by the stream of memory alone
+  std::unique_ptr<Stream> memory_stream_;
+  Link link_;  // destroyed first: its thread uses the other members
+};
+
+}  // namespace
+
+Result<> serve(Transport& transport, std::span<const std::unique_ptr<Device>> devices, const WorkerOptions& options) {
+  return Worker(devices, options, transport).serve();
+}
+
+}  // namespace tessera::mpi

@@ -200,6 +200,7 @@ TEST(MpiDevice, MemoryIsSetReadCopiedAndCleared) {
 }
 
 TEST(MpiDevice, PiecesOfALargeTensorArriveWhole) {
+  TESSERA_SKIP_UNLESS_ALL_CASES();
   Cluster cluster({.link = {.heartbeat = milliseconds(20), .timeout = std::chrono::minutes(2)}});
   ASSERT_OK(cluster.connect());
   const Shape shape{1000, 10000};  // of 16 MiB: three pieces

@@ -443,11 +443,15 @@ TEST(Mix, StreamsAndChoicesOfDeepseek4StayFloats) {
 // The type that a flag sets is for weights.
 TEST(Mix, IntegersKeepTheirTypeWhateverIsAsked) {
   SmallModel model = make({.arch = "deepseek4", .n_experts = 4});
-  const std::string name = "blk.0.ffn_gate_tid2eid.weight";
-  model.add(name, {512, 512}, i32);
+  const std::vector<std::string> names = {"blk.0.ffn_gate_tid2eid.weight", "blk.0.indices.weight"};
+  for (const std::string& name : names) model.add(name, {512, 512}, i32);
   model.sort();
-  for (const FileType type : {FileType::f16, FileType::q8_0, FileType::q4_k_m, FileType::iq1_s, FileType::mxfp4_moe})
-    EXPECT_EQ(Chosen(model, type).of(name), i32);
+  for (const FileType type : {FileType::f16, FileType::q8_0, FileType::q4_k_m, FileType::iq1_s, FileType::mxfp4_moe}) {
+    MixOptions options{.file_type = type};
+    options.tensor_types.push_back({*TensorPattern::compile("tid2eid|indices"), q8_0});
+    const Chosen chosen(model, options);
+    for (const std::string& name : names) EXPECT_EQ(chosen.of(name), i32) << name;
+  }
 }
 
 TEST(Mix, WhoWantsAnImportanceMatrix) {

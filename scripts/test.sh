@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and tests: test.sh [--fast | --all] [PRESET...] | --check NAME...
-# Default: all tests of the release preset, the fast tests under asan, the fast tests of base, sched, cpu and engine
+# Default: all tests of the release preset, the fast tests under asan, the fast tests of base, sched, cpu, mpi and engine
 # under tsan, and the slow checks that are due (see scripts/slow_checks.py). None starts after an hour: those left out
 # stay due.
 # --fast   skips slow tests and slow checks
@@ -55,7 +55,7 @@ test_preset() {
       GTEST_FILTER="-$pages" run_tests "$preset" -L fast -E '^(vulkan|cuda)\.'
       ;;
     tsan)  # the folders whose code uses threads; the folders that depend on them are a slow check
-      GTEST_FILTER="-$without_threads" test_folders tsan base sched cpu engine
+      GTEST_FILTER="-$without_threads" test_folders tsan base sched cpu mpi engine
       ;;
     *)
       build "$preset"

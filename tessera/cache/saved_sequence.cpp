@@ -2,7 +2,7 @@
 //   header
 //   the KV cache: per group the number of its positions and the positions, then per layer the K rows and the V rows of
 //     the group's positions, in the types of the layer. A layer with entries has the rows of two groups, first those of
-//     positions; the positions of a group of entries are their numbers.
+//     positions. In a group of entries, the number of an entry is in the place of a position.
 //   the states of recurrent layers, if there are any and the sequence has a position
 //   the KV cache of the encoder's output, if the model has an encoder
 //   a checksum of all bytes before it
@@ -43,14 +43,14 @@ Header header_of(const KvCache& cache, uint64_t fingerprint) {
           .n_groups = cache.groups().size()};
 }
 
-// The rows of a layer, if n_rows(group) are those of a group.
+// The number of rows of a layer. n_rows(group): that of one group.
 uint64_t rows_of_layer(const KvCache& cache, int64_t layer, FunctionRef<uint64_t(size_t group)> n_rows) {
   const size_t group = cache.group_of(layer);
   const auto entries = cache.entries_of(group);
   return n_rows(group) + (entries ? n_rows(*entries) : 0);
 }
 
-// The cells of those rows.
+// The cells of the rows of a layer.
 std::vector<int32_t> cells_of_layer(const KvCache& cache, int64_t layer,
                                     std::span<const std::vector<int32_t>> cells_of_group) {
   const size_t group = cache.group_of(layer);

@@ -32,7 +32,7 @@ class EntryGraphsTest : public ::testing::Test {
     ASSERT_OK(graphs_->executor().reserve(largest));
   }
 
-  // The step up to its run, which reuses the memory of inputs.
+  // Prepares a step without its run, because a run reuses the memory of inputs.
   Result<> begin(std::span<const BatchToken> tokens) {
     TESSERA_TRY(memory_->reserve(tokens, reservation_));
     TESSERA_ASSIGN(step_, graphs_->decode_step({std::ssize(tokens), 1}, 1));

@@ -348,7 +348,7 @@ TEST(StepForecast, PromptsAreNeverFree) {
   }
 }
 
-// Some steps take long because of other processes. The fit to them can make all rates negative.
+// Other processes make some steps take long. A forecast that learnt from such steps can have only negative rates.
 TEST(StepForecast, PromptsAreNeverFreeAfterDisturbedSteps) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     Rng rng(seed);

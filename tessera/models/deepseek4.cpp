@@ -294,11 +294,10 @@ class DeepSeek4 final : public Transformer {
     if (w.expert_ids == nullptr) return s.ffn(x, l);
     const nn::Router& router = l.experts.router;
     const Value ids = s.wanted(s.b.get_rows(s.b.tensor(*w.expert_ids), s.in.tokens));
-    const nn::Routed routed{s.b.expert_routes(ids, router.n_experts),
-                            s.b.expert_weights(nn::router_scores(s.b, x, router), ids,
-                                               {.normalize = router.normalize, .scale = router.scale})};
-    const Value y = nn::experts(s.b, x, l.experts, routed);
-    return l.shared_expert.down.weight == nullptr ? y : s.b.add(y, nn::ffn(s.b, x, l.shared_expert));
+    return s.ffn(x, l,
+                 {s.b.expert_routes(ids, router.n_experts),
+                  s.b.expert_weights(nn::router_scores(s.b, x, router), ids,
+                                     {.normalize = router.normalize, .scale = router.scale})});
   }
 
   int64_t n_latent_q_ = 0, token_window_ = 0, n_out_groups_ = 0, n_out_latent_ = 0;

@@ -33,7 +33,11 @@ Value LayerBuilder::attend(Value x, const nn::Attention& a) {
 
 Value LayerBuilder::ffn(Value x, const TransformerLayer& l) {
   if (l.experts.router.weight == nullptr) return nn::ffn(b, x, l.ffn);
-  const Value y = nn::experts(b, x, l.experts);
+  return ffn(x, l, nn::route(b, x, l.experts.router));
+}
+
+Value LayerBuilder::ffn(Value x, const TransformerLayer& l, const nn::Routed& routed) {
+  const Value y = nn::experts(b, x, l.experts, routed);
   if (l.shared_expert.down.weight == nullptr) return y;
   Value shared = nn::ffn(b, x, l.shared_expert);
   if (l.shared_gate.weight != nullptr) shared = b.mul(shared, b.sigmoid(nn::linear(b, x, l.shared_gate)));

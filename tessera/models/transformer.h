@@ -64,6 +64,8 @@ class LayerBuilder {
   Value attend(Value x, const nn::Attention& attention);
   /// The experts plus the shared expert, or the dense block of a layer without experts.
   Value ffn(Value x, const TransformerLayer& layer);
+  /// The experts with given routing, plus the shared expert.
+  Value ffn(Value x, const TransformerLayer& layer, const nn::Routed& routed);
   /// x + residual_scale * y. In the last layer x is reduced to the rows of y.
   Value residual(Value x, Value y);
   /// x + attention(attn_input) + ffn(ffn_input).

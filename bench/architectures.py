@@ -72,6 +72,7 @@ class Model:
         self.lengthen_vocabulary()
         width = self.key("embedding_length") // SCALE
         self.set("vocab_size", N_VOCAB)
+        self.keys.setdefault("tokenizer.ggml.mask_token_id", ("u32", 0))  # for diffusion
         self.set("context_length", 4096)
         for name, shape in self.shapes.items():
             for i, n in enumerate(shape):

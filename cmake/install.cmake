@@ -10,6 +10,9 @@ if(TARGET tessera_capi AND NOT TESSERA_SANITIZE)
 endif()
 
 install(TARGETS tessera RUNTIME COMPONENT tessera)
+if(TARGET tessera_open_mpi)
+  install(TARGETS tessera_open_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tessera COMPONENT tessera)
+endif()
 # A link of this name is "tessera serve".
 file(CREATE_LINK tessera ${CMAKE_BINARY_DIR}/tessera-serve SYMBOLIC)
 install(FILES ${CMAKE_BINARY_DIR}/tessera-serve DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tessera)

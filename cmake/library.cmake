@@ -1,5 +1,6 @@
 # tessera_library(NAME DEPENDS ...)   static library of tessera/NAME/**/*.cpp without */kernels, quant/formats,
-#                                     llama/layouts and cli/main.cpp
+#                                     llama/layouts,
+#                                     mpi/library and cli/main.cpp
 # tessera_tests(NAME DEPENDS ...)     one fast and one slow executable of tests/NAME/*_test.cpp
 
 # With sanitizers, optimization triples the compile time. It pays off only for libraries where tests spend their time.
@@ -9,7 +10,7 @@ function(tessera_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   set(dir ${CMAKE_CURRENT_SOURCE_DIR}/tessera/${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/(cpu|sample)/kernels/|/quant/formats/|/llama/layouts/|/cli/main\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/(cpu|sample)/kernels/|/quant/formats/|/llama/layouts/|/mpi/library/|/cli/main\\.cpp$")
   if(NOT sources)
     return()
   endif()

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <ranges>
 
+#include "tessera/app/job.h"
 #include "tessera/backend/plugin.h"
 #include "tessera/blas/backend.h"
 #include "tessera/cpu/backend.h"
@@ -21,7 +22,7 @@ namespace tessera {
 namespace {
 
 PluginSearch plugin_search(const RegistryOptions& options) {
-  PluginSearch search{.folders = {}, .paths = options.plugins, .reserved = {"cpu", "blas", "vulkan", "cuda"}};
+  PluginSearch search{.folders = {}, .paths = options.plugins, .reserved = {"cpu", "blas", "vulkan", "cuda", "mpi"}};
   if (!options.use_environment) return search;
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -67,6 +68,14 @@ bool may_find_gpus(const RegistryOptions& options) {
          std::ranges::any_of(std::array{"/dev/dri", "/dev/nvidiactl", "/dev/kfd", "/dev/dxg"}, exists);
 }
 
+// The instruction sets that other ranks may use beside this CPU: the one that was chosen, or all.
+std::vector<std::string> sets_of(const Device& cpu, const std::string& chosen) {
+  std::vector<std::string> sets = chosen.empty() ? isa::usable_isas() : std::vector<std::string>();
+  for (const auto& [name, value] : cpu.properties())
+    if (name == "isa" && (sets.empty() || sets.back() != value)) sets = {value};  // also if $TESSERA_ISA names it
+  return sets;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Registry>> create_registry(RegistryOptions options) {
@@ -78,6 +87,11 @@ Result<std::unique_ptr<Registry>> create_registry(RegistryOptions options) {
     const char* file = uses_environment ? std::getenv("TESSERA_BLAS") : nullptr;
     return blas::create_device(cpu, file == nullptr ? "" : file);
   });
+  if (Job* job = options.use_environment ? Job::current() : nullptr) {
+    TESSERA_TRY(job->add_devices(*registry, sets_of(*cpu, options.isa)));
+  } else {
+    registry->add_group("mpi", {}, "this process has no other ranks (mpirun -np 2 tessera ... starts two)");
+  }
   registry->add(std::move(cpu));
   registry->set_finder([options] { return find_devices(options); }, [options] { return may_find_gpus(options); });
   return registry;

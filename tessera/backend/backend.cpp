@@ -51,7 +51,7 @@ std::span<const std::unique_ptr<Device>> Registry::devices() const {
     FoundDevices found = std::exchange(finder_, nullptr)();
     std::ranges::move(devices_, std::back_inserter(found.devices));
     devices_ = std::move(found.devices);
-    notes_ = std::move(found.notes);
+    std::ranges::move(found.notes, std::back_inserter(notes_));
   }
   return devices_;
 }
@@ -104,6 +104,31 @@ Result<const Device*> Registry::find(std::string_view name) const {
   const size_t n_unused = notes().size();
   return fail(ErrorCode::not_found, "no device named {} (there are: {}{})", name, fmt::join(known, ", "),
               n_unused == 0 ? "" : fmt::format("; plugins that are not used: {}", n_unused));
+}
+
+void Registry::add_notes(std::vector<std::string> notes) {
+  const std::lock_guard lock(mutex_);
+  std::ranges::move(notes, std::back_inserter(notes_));
+}
+
+void Registry::add_group(std::string name, std::vector<std::string> members, std::string why_none) {
+  groups_.push_back({std::move(name), std::move(members), std::move(why_none)});
+}
+
+Result<std::vector<const Device*>> Registry::find_all(std::string_view name) const {
+  std::vector<const Device*> found;
+  const auto group = std::ranges::find(groups_, name, &Group::name);
+  if (group == groups_.end()) {
+    TESSERA_ASSIGN(const Device* device, find(name));
+    found.push_back(device);
+    return found;
+  }
+  if (group->members.empty()) return fail(ErrorCode::not_found, "{}: {}", name, group->why_none);
+  for (const std::string& member : group->members) {
+    TESSERA_ASSIGN(const Device* device, find(member));
+    found.push_back(device);
+  }
+  return found;
 }
 
 Result<const BufferType*> Registry::find_buffer_type(std::string_view name) const {

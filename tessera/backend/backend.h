@@ -170,15 +170,22 @@ class Registry {
   using Maker = std::function<Result<std::unique_ptr<Device>>()>;
   void add_named(std::string name, Maker make) { named_.push_back({std::move(name), std::move(make), nullptr}); }
 
+  /// A name for several devices together, which find_all() takes. why_none: the error if there are no members.
+  void add_group(std::string name, std::vector<std::string> members, std::string why_none = "");
+
   std::span<const std::unique_ptr<Device>> devices() const;
   /// Devices of kind gpu; of several for the same hardware, the first. Runs the discovery only if it could find some.
   std::vector<const Device*> gpus() const;
-  /// The notes of the discovery, if it has run.
+  /// Adds lines on devices that cannot be used.
+  void add_notes(std::vector<std::string> notes);
+  /// These lines, and those of the discovery, if it has run.
   std::vector<std::string> notes() const;
   /// Names of opt-in devices, available or not.
   std::vector<std::string> named() const;
   /// Returns a device by name. Errors: not_found, with a list of known names; errors of an opt-in device's maker.
   Result<const Device*> find(std::string_view name) const;
+  /// Returns the devices of a group, or a device by name. Errors: not_found (a group without members); as find().
+  Result<std::vector<const Device*>> find_all(std::string_view name) const;
   /// Returns a buffer type of any device in devices() by name. Errors: not_found, with a list of known names.
   Result<const BufferType*> find_buffer_type(std::string_view name) const;
 
@@ -189,11 +196,18 @@ class Registry {
     std::unique_ptr<Device> device;
   };
 
+  struct Group {
+    std::string name;
+    std::vector<std::string> members;
+    std::string why_none;
+  };
+
   mutable std::mutex mutex_;
   mutable Finder finder_;                // empty after it has run
   std::function<bool()> may_find_gpus_;  // empty: it always could
   mutable std::vector<std::unique_ptr<Device>> devices_;
   mutable std::vector<std::string> notes_;
+  std::vector<Group> groups_;
   mutable std::vector<Named> named_;  // destroyed before devices_, to which opt-in devices may refer
 };
 

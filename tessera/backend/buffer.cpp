@@ -4,10 +4,14 @@
 
 namespace tessera {
 
+Result<> require_alike(const Tensor& from, const Tensor& to) {
+  if (from.dtype == to.dtype && from.shape() == to.shape()) return {};
+  return fail(ErrorCode::mismatch, "copy of {} {} {} to {} {} {}", from.name, info(from.dtype).name,
+              to_string(from.shape()), to.name, info(to.dtype).name, to_string(to.shape()));
+}
+
 Result<> Buffer::copy(const Tensor& from, const Tensor& to) {
-  if (from.dtype != to.dtype || from.shape() != to.shape())
-    return fail(ErrorCode::mismatch, "copy of {} {} {} to {} {} {}", from.name, info(from.dtype).name,
-                to_string(from.shape()), to.name, info(to.dtype).name, to_string(to.shape()));
+  TESSERA_TRY(require_alike(from, to));
   TESSERA_ASSIGN(const size_t bytes, nbytes(from.dtype, from.shape()));
   if (from.buffer->type().is_host()) return set(to, 0, {from.buffer->base() + from.offset, bytes});
   if (type().is_host()) return from.buffer->get(from, 0, {base() + to.offset, bytes});

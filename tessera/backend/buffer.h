@@ -16,6 +16,16 @@ namespace tessera {
 
 class Device;
 
+/// A range of bytes of a file that is mapped in this process.
+struct FileBytes {
+  std::string_view path;
+  std::span<const std::byte> file;  // all of it
+  size_t offset = 0;
+  size_t n = 0;
+
+  std::span<const std::byte> bytes() const { return file.subspan(offset, n); }
+};
+
 enum class BufferUsage : uint8_t { any, weights, cache, compute };
 
 class Buffer {
@@ -36,6 +46,12 @@ class Buffer {
   /// Errors: the range exceeds the tensor, or (packed types) does not start and end at a panel of rows.
   virtual Result<> set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) = 0;
   virtual Result<> get(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) = 0;
+
+  /// Like set(), with bytes of a file, which memory of another process may read from its own copy of the file. Errors:
+  /// also io (the file cannot be read).
+  virtual Result<> load(const Tensor& tensor, size_t offset, const FileBytes& from) {
+    return set(tensor, offset, from.bytes());
+  }
 
   /// Copies all of `from` (in any buffer) to `to` (in this buffer), both contiguous. Errors: types or shapes differ.
   virtual Result<> copy(const Tensor& from, const Tensor& to);
@@ -79,6 +95,8 @@ class BufferType {
   virtual Result<std::unique_ptr<Buffer>> allocate(size_t bytes, BufferUsage usage) const = 0;
 };
 
+/// Checks that one tensor can be copied to the other. Errors: mismatch (types or shapes differ).
+Result<> require_alike(const Tensor& from, const Tensor& to);
 /// Checks that [offset, offset + n) is within the tensor's `tensor_bytes` bytes. The error names the tensor.
 Result<> require_range(const Tensor& tensor, size_t offset, size_t n, size_t tensor_bytes);
 

@@ -255,7 +255,7 @@ Result<> ContextArgs::log_schedules(const Session& session) const {
 Result<std::shared_ptr<Registry>> open_registry() {
   const char* isa = std::getenv("TESSERA_ISA");
   auto registry = create_registry(isa == nullptr ? "" : isa);
-  if (!registry) return forward_error(registry, "TESSERA_ISA");
+  if (!registry && isa != nullptr) return forward_error(registry, "TESSERA_ISA");
   return registry;
 }
 

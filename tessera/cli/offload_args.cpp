@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 
+#include "tessera/app/job.h"
 #include "tessera/cli/console.h"
 
 namespace tessera::cli {
@@ -96,6 +98,48 @@ Result<> set_margin(FitOptions& fit, std::string_view text) {
   return {};
 }
 
+// Flags of a job of mpirun. Without a job they have no effect, so that a command works in both ways.
+void add_job_flags(FlagTable& table) {
+  struct Files {
+    mpi::FileMode mode = mpi::FileMode::automatic;
+    std::string path;
+  };
+  const auto files = std::make_shared<Files>();
+  const auto apply = [files] {
+    if (Job* job = Job::current()) job->set_files(files->mode, files->path);
+  };
+  table.rare(
+      "--mpi-files", "HOW",
+      "how other ranks of mpirun get their weights: auto, local (from the same file on their disk), send (from rank 0)",
+      [files, apply](std::string_view text) -> Result<> {
+        if (text != "auto" && text != "local" && text != "send")
+          return fail(ErrorCode::invalid_argument, "'{}' is not one of auto, local, send", text);
+        files->mode = text == "auto"    ? mpi::FileMode::automatic
+                      : text == "local" ? mpi::FileMode::local
+                                        : mpi::FileMode::send;
+        apply();
+        return {};
+      },
+      "auto: local, if they have the same file");
+  table.rare(
+      "--mpi-model", "PATH", "path of the model on the other ranks of mpirun",
+      [files, apply](std::string_view text) -> Result<> {
+        files->path = text;
+        apply();
+        return {};
+      },
+      "that of rank 0");
+  table.rare(
+      "--mpi-timeout", "S", "seconds after which a rank of mpirun that is silent counts as lost",
+      [](std::string_view text) -> Result<> {
+        TESSERA_ASSIGN(const float seconds, parse_real(text, 0.1f, 3600.0f));
+        if (Job* job = Job::current())
+          job->set_timeout(std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
+        return {};
+      },
+      "5");
+}
+
 }  // namespace
 
 void add_memory_flag(FlagTable& table, FitOptions& fit) {
@@ -156,6 +200,7 @@ void add_offload_flags(FlagTable& table, PlacementOptions& placement, FitOptions
   table.rare("--expert-reads", "HOW",
              "how experts are read from the file: auto, direct (past the system's page cache), cached (through it)",
              placed(set_expert_reads), "auto: cached, if the free memory holds all experts");
+  add_job_flags(table);
   table.rare("--no-kv-offload -nkvo", "", "keep the KV cache, and with it attention, on the CPU",
              set_switch(placement.offload_caches, false));
   table.rare("--fit -fit", "on|off",

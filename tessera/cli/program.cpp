@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <new>
 
+#include "tessera/app/job.h"
 #include "tessera/base/file.h"
 #include "tessera/cli/command.h"
 #include "tessera/cli/console.h"
@@ -104,7 +106,9 @@ void install_signal_handlers() {
 
 void survive_lost_files() { g_survives_lost_files = true; }
 
-int run_program(int argc, char** argv, std::string_view commit) try {
+namespace {
+
+int run_arguments(int argc, char** argv, std::string_view commit) {
   std::vector<std::string_view> args(argv + 1, argv + argc);
   if (is_server_name(argv[0]) && (args.empty() || args[0] != "--version")) args.insert(args.begin(), "serve");
   if (args.empty()) {
@@ -122,6 +126,31 @@ int run_program(int argc, char** argv, std::string_view commit) try {
                       near.empty() ? fmt::format("unknown command '{}' (tessera help lists them)", args[0])
                                    : fmt::format("unknown command '{}'; did you mean {}?", args[0], near)),
                 kUsage);
+}
+
+// A rank other than 0 of a job of mpirun does nothing but work for rank 0, whose arguments decide what is done.
+int run_worker(Job& job) {
+  auto served = job.serve(g_interrupt);
+  if (served) served = job.leave();
+  if (g_interrupt.cancelled()) return kInterrupted;
+  return served ? kDone : report(std::move(served).error().within(job.name()), kRefused);
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv, std::string_view commit) try {
+  auto job = Job::join(TESSERA_VERSION);
+  if (!job) return report(job.error(), kRefused);
+  if (*job == nullptr) return run_arguments(argc, argv, commit);
+  if ((*job)->rank() != 0) return run_worker(**job);
+  const int status = run_arguments(argc, argv, commit);
+  // A rank that is lost keeps MPI from ending. The end of this process makes mpirun end all others.
+  if (const auto left = (*job)->leave(); !left) {
+    const int refused = status == kDone ? report(left.error(), kRefused) : status;
+    std::fflush(nullptr);
+    ::_exit(refused);
+  }
+  return status;
 } catch (const std::bad_alloc&) {
   return report(Error(ErrorCode::out_of_memory, "out of memory"), kRefused);
 } catch (const std::exception& e) {  // from a third-party library: tessera's functions return errors

@@ -58,10 +58,12 @@ Result<std::vector<const Device*>> ModelPlacement::find_devices(const Registry& 
   if (options.devices.empty()) devices = registry.gpus();
   for (const std::string& name : options.devices) {
     if (same_name(name, kCpu) || same_name(name, "none")) continue;
-    TESSERA_ASSIGN(const Device* device, registry.find(name));
-    if (std::ranges::find(devices, device) != devices.end())
-      return fail(ErrorCode::invalid_argument, "device {} is named twice", name);
-    devices.push_back(device);
+    TESSERA_ASSIGN(const std::vector<const Device*> found, registry.find_all(name));
+    for (const Device* device : found) {
+      if (std::ranges::find(devices, device) != devices.end())
+        return fail(ErrorCode::invalid_argument, "device {} is named twice", device->name());
+      devices.push_back(device);
+    }
   }
   auto cpu = registry.find(kCpu);
   if (!cpu && devices.empty()) return forward_error(cpu);

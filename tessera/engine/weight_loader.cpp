@@ -88,6 +88,19 @@ std::vector<WeightLoader::Piece> WeightLoader::cut(std::span<const Weight* const
   return pieces;
 }
 
+// bytes: those of the piece, from the map or, in other modes, read from the file.
+Result<> WeightLoader::copy_piece(const Piece& piece, std::span<const std::byte> bytes) const {
+  const ModelFiles::Tensor& source = *piece.weight->source;
+  const GgufFile& file = *files_.files()[source.file];
+  Buffer& buffer = *piece.to->buffer;
+  if (options_.mode != LoadMode::mmap || file.map() == nullptr) return buffer.set(*piece.to, piece.to_offset, bytes);
+  return buffer.load(*piece.to, piece.to_offset,
+                     {.path = file.file()->path(),
+                      .file = file.bytes(),
+                      .offset = to_size(source.info.file_offset) + piece.offset,
+                      .n = piece.bytes});
+}
+
 Result<> WeightLoader::load_piece(const Piece& piece, std::vector<std::byte>& staging) const {
   const ModelFiles::Tensor& source = *piece.weight->source;
   const GgufFile& file = *files_.files()[source.file];
@@ -101,7 +114,7 @@ Result<> WeightLoader::load_piece(const Piece& piece, std::vector<std::byte>& st
     auto finite = check_finite(piece.weight->tensor, piece.offset, bytes);
     if (!finite) return forward_error(finite, files_.name());
   }
-  if (piece.to != nullptr) TESSERA_TRY(piece.to->buffer->set(*piece.to, piece.to_offset, bytes));
+  if (piece.to != nullptr) TESSERA_TRY(copy_piece(piece, bytes));
   const bool stays_mapped = piece.to == nullptr && piece.weight->tensor.buffer_type->is_host();
   if (!stays_mapped && options_.mode == LoadMode::mmap && file.map() != nullptr)
     file.map()->discard(source.info.file_offset + piece.offset, piece.bytes);

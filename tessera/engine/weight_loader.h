@@ -35,6 +35,7 @@ class WeightLoader {
   };
   Result<> load_pieces(std::span<const Piece> pieces, const LoadProgress& progress) const;
   std::vector<Piece> cut(std::span<const Weight* const> weights, bool copy) const;
+  Result<> copy_piece(const Piece& piece, std::span<const std::byte> bytes) const;
   Result<> load_piece(const Piece& piece, std::vector<std::byte>& staging) const;
 
   const ModelFiles& files_;

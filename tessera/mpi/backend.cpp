@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tessera/base/cpu_info.h"
 #include "tessera/base/index.h"
 
 namespace tessera::mpi {
@@ -95,7 +96,9 @@ class RemoteBackend final : public Backend {
 
 Result<std::unique_ptr<Backend>> open_backend(const Device& device, const RemoteDevice& remote,
                                               const BackendOptions& options) {
-  const OpenBackendRequest request{remote.index, options.threads.n_threads, options.activations};
+  // The number that is rank 0's default stands for the worker's own default: machines have different numbers of cores.
+  const int n_threads = options.threads.n_threads == default_thread_count() ? 0 : options.threads.n_threads;
+  const OpenBackendRequest request{remote.index, n_threads, options.activations};
   TESSERA_ASSIGN(const DoneAnswer made, remote.client->ask<DoneAnswer>(remote.rank, request));
   return std::make_unique<RemoteBackend>(device, remote, made.number);
 }

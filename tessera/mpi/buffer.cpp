@@ -13,6 +13,9 @@ constexpr size_t kPieceBytes = size_t{16} << 20, kPiecesInFlight = 2;
 // Packed memory takes whole panels of rows (cpu/buffers.h).
 constexpr int64_t kPanelRows = 16;
 
+// A copy between workers is one message, for which the receiver has memory.
+constexpr size_t kMaxCopyBytes = size_t{256} << 20;
+
 // The bytes of a tensor that travel in one message.
 size_t piece_bytes(const Tensor& tensor) {
   const auto panel = row_bytes(tensor.dtype, checked_mul(tensor.shape()[0], kPanelRows).value_or(-1));
@@ -99,12 +102,38 @@ Result<> RemoteBuffer::get(const Tensor& tensor, size_t offset, std::span<std::b
   return {};
 }
 
+Result<> RemoteBuffer::load(const Tensor& tensor, size_t offset, const FileBytes& from) {
+  TESSERA_ASSIGN(const std::optional<uint64_t> file, remote_.client->find_file(remote_.rank, from));
+  if (!file) return set(tensor, offset, from.bytes());
+  TESSERA_TRY(remote_.client->ask<DoneAnswer>(
+      remote_.rank, LoadRequest{wire(tensor), offset, *file, uint64_t{from.offset}, uint64_t{from.n}}));
+  return {};
+}
+
 Result<> RemoteBuffer::copy(const Tensor& from, const Tensor& to) {
   const auto* source = dynamic_cast<const RemoteBuffer*>(from.buffer);
-  const bool is_here = source != nullptr && source->remote_.client == remote_.client &&
-                       source->remote_.rank == remote_.rank && source->remote_.index == remote_.index;
-  if (!is_here) return Buffer::copy(from, to);
+  if (source == nullptr || source->remote_.client != remote_.client) return Buffer::copy(from, to);
+  if (source->remote_.rank != remote_.rank) return copy_between_workers(*source, from, to);
+  if (source->remote_.index != remote_.index) return Buffer::copy(from, to);
   TESSERA_TRY(remote_.client->ask<DoneAnswer>(remote_.rank, CopyRequest{source->wire(from), wire(to)}));
+  return {};
+}
+
+// The bytes go from one worker to the other, not through this process.
+Result<> RemoteBuffer::copy_between_workers(const RemoteBuffer& source, const Tensor& from, const Tensor& to) {
+  TESSERA_TRY(require_alike(from, to));
+  if (span_bytes(from.dtype, from.layout) > kMaxCopyBytes) return Buffer::copy(from, to);
+  Client& client = *remote_.client;
+  const uint64_t copy = client.new_copy();
+  TESSERA_ASSIGN(const uint64_t receiving,
+                 client.start(remote_.rank, ReceiveCopyRequest{wire(to), static_cast<uint32_t>(source.remote_.rank), copy}));
+  auto sent = client.ask<DoneAnswer>(source.remote_.rank,
+                                     SendCopyRequest{source.wire(from), static_cast<uint32_t>(remote_.rank), copy});
+  if (!sent) client.post(remote_.rank, CancelRequest{receiving});  // nothing will come
+  auto received = client.finish(receiving);
+  if (!sent) return forward_error(sent);
+  if (!received) return forward_error(received);
+  TESSERA_TRY(client.take<DoneAnswer>(remote_.rank, *received));
   return {};
 }
 

@@ -27,12 +27,14 @@ class RemoteBuffer final : public Buffer {
   std::byte* base() override { return nullptr; }
   Result<> set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) override;
   Result<> get(const Tensor& tensor, size_t offset, std::span<std::byte> bytes) override;
+  Result<> load(const Tensor& tensor, size_t offset, const FileBytes& from) override;
   Result<> copy(const Tensor& from, const Tensor& to) override;
   Result<> clear(std::byte value) override;
   Result<> reset() override;
 
  private:
   WireTensor wire(const Tensor& tensor) const;
+  Result<> copy_between_workers(const RemoteBuffer& source, const Tensor& from, const Tensor& to);
 
   RemoteDevice remote_;
   uint64_t number_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -140,22 +141,29 @@ class MpiDevice final : public Device {
 
 }  // namespace
 
-Result<std::vector<std::unique_ptr<Device>>> create_devices(std::shared_ptr<Client> client,
-                                                            const TwinMaker& make_twin) {
-  std::vector<std::unique_ptr<Device>> devices;
-  for (const Client::Worker& worker : client->workers())
+Result<RemoteDevices> create_devices(std::shared_ptr<Client> client, const TwinMaker& make_twin) {
+  RemoteDevices found;
+  for (const Client::Worker& worker : client->workers()) {
+    std::vector<std::string> cpus, others;
     for (size_t i = 0; i < worker.devices.size(); ++i) {
       const WireDevice& wire = worker.devices[i];
       std::string name = fmt::format("mpi:{}", worker.rank);
       if (worker.devices.size() > 1) name += fmt::format("/{}", wire.name);
       auto twin = make_twin(wire);
+      if (!twin && twin.error().code() == ErrorCode::unsupported) {
+        found.notes.push_back(fmt::format("{} ({}): {}", name, worker.host, twin.error().message()));
+        continue;
+      }
       if (!twin) return forward_error(twin, name);
       auto device = std::make_unique<MpiDevice>(RemoteDevice{client, worker.rank, static_cast<uint32_t>(i)}, name,
                                                 worker.host, wire, std::move(*twin));
       TESSERA_TRY(device->open());
-      devices.push_back(std::move(device));
+      found.devices.push_back(std::move(device));
+      (wire.kind == DeviceKind::cpu ? cpus : others).push_back(std::move(name));
     }
-  return devices;
+    std::ranges::move(others.empty() ? cpus : others, std::back_inserter(found.preferred));
+  }
+  return found;
 }
 
 }  // namespace tessera::mpi

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tessera/backend/backend.h"
@@ -16,8 +17,14 @@ namespace tessera::mpi {
 /// Makes the twin of a worker's device. Errors: unsupported (this process has no such device).
 using TwinMaker = std::function<Result<std::unique_ptr<Device>>(const WireDevice&)>;
 
-/// The devices of all workers, by rank. They keep the client. Errors: those of the maker; mismatch (the twin has other
-/// memories, or another instruction set).
-Result<std::vector<std::unique_ptr<Device>>> create_devices(std::shared_ptr<Client> client, const TwinMaker& make_twin);
+struct RemoteDevices {
+  std::vector<std::unique_ptr<Device>> devices;  // by rank
+  std::vector<std::string> preferred;            // names: of each rank its GPUs, or its CPU if it has none
+  std::vector<std::string> notes;                // a line for each device that cannot be used, with the reason
+};
+
+/// The devices of all workers. They keep the client. Errors: those of the maker, other than unsupported; mismatch (the
+/// twin has other memories, or another instruction set).
+Result<RemoteDevices> create_devices(std::shared_ptr<Client> client, const TwinMaker& make_twin);
 
 }  // namespace tessera::mpi

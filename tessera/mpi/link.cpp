@@ -37,11 +37,13 @@ constexpr size_t kFrameHeadBytes = 24;
 
 }  // namespace
 
-Link::Link(Transport& transport, std::vector<int> peers, const LinkOptions& options)
-    : transport_(transport), options_(options) {
+Link::Link(Transport& transport, const std::vector<int>& peers, const std::vector<int>& watched,
+           const LinkOptions& options)
+    : transport_(transport), options_(options), timeout_(options.timeout) {
   for (const int rank : peers) {
     peers_.push_back(std::make_unique<Peer>());
     peers_.back()->rank = rank;
+    peers_.back()->is_watched = std::ranges::find(watched, rank) != watched.end();
     peers_.back()->name = rank == 0 ? "rank 0" : fmt::format("mpi:{}", rank);
   }
 }
@@ -63,7 +65,7 @@ Result<> Link::start(Events events) {
   const Clock::time_point now = Clock::now();
   last_step_ = now.time_since_epoch().count();
   for (const auto& peer : peers_) {
-    peer->room.resize(kFrameHeadBytes + options_.frame_bytes);
+    peer->room = std::make_shared<std::vector<std::byte>>(kFrameHeadBytes + options_.frame_bytes);
     peer->heard = peer->sent = now;
     TESSERA_ASSIGN(peer->receiving, transport_.post_receive(peer->rank, kFrameTag, peer->room));
     peer->receives = true;
@@ -114,9 +116,15 @@ std::string Link::name_of(int rank) const {
   return peer == nullptr ? fmt::format("rank {}", rank) : peer->name;
 }
 
+std::vector<int> Link::peers() const {
+  std::vector<int> ranks;
+  for (const auto& peer : peers_) ranks.push_back(peer->rank);
+  return ranks;
+}
+
 bool Link::is_running() const {
   const Clock::duration since(Clock::now().time_since_epoch().count() - last_step_.load());
-  return since < kStuckTimeouts * options_.timeout;
+  return since < kStuckTimeouts * timeout_.load();
 }
 
 void Link::work() {
@@ -129,7 +137,7 @@ void Link::work() {
     for (const auto& peer : peers_) has_moved |= step(*peer);
     {
       std::unique_lock lock(mutex_);
-      if (is_closing_ && !close_by) close_by = now + options_.timeout;
+      if (is_closing_ && !close_by) close_by = now + timeout_.load();
       if (close_by && (now >= *close_by || is_drained())) break;
       has_moved |= std::exchange(has_news_, false);
       if (has_moved) pause.restart();
@@ -138,13 +146,14 @@ void Link::work() {
   }
   for (const auto& peer : peers_) {
     if (peer->receives) transport_.cancel(peer->receiving);
-    for (const Sending& sending : peer->sending) transport_.cancel(sending.ticket);
+    for (const Transport::Ticket ticket : peer->sending) transport_.cancel(ticket);
   }
 }
 
-// Called with the mutex held.
+// Called with the mutex held. Nobody waits for a lost peer to take what is sent to it.
 bool Link::is_drained() {
-  return std::ranges::all_of(peers_, [](const auto& peer) { return peer->outgoing.empty() && peer->sending.empty(); });
+  return std::ranges::all_of(
+      peers_, [](const auto& peer) { return peer->lost || (peer->outgoing.empty() && peer->sending.empty()); });
 }
 
 bool Link::step(Peer& peer) {
@@ -158,7 +167,7 @@ bool Link::step(Peer& peer) {
   if (wanted_end) lose(peer, std::move(wanted_end), true);
   // Frames that arrived while this thread did not run have been read by now, so it blames nobody for its own pause.
   const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - peer.heard);
-  if (peer.receives && silence > options_.timeout)
+  if (peer.is_watched && peer.receives && silence > timeout_.load())
     lose(peer, Error(ErrorCode::io, fmt::format("{}: no sign of life for {} ms", name_of(peer.rank), silence.count())),
          true);
   return send_frames(peer) || has_moved;
@@ -173,7 +182,7 @@ bool Link::receive(Peer& peer) {
   if (!got)
     taken = forward_error(got);
   else
-    taken = take_frame(peer, std::span(peer.room).first(**got), flags);
+    taken = take_frame(peer, std::span(*peer.room).first(**got), flags);
   if (!taken) {
     peer.receives = false;  // the ticket is void
     lose(peer, std::move(taken).error().within(name_of(peer.rank)), true);
@@ -225,7 +234,7 @@ bool Link::send_frames(Peer& peer) {
   bool has_moved = false;
   Result<> done;
   while (!peer.sending.empty() && done) {
-    auto sent = transport_.poll(peer.sending.front().ticket);
+    auto sent = transport_.poll(peer.sending.front());
     if (sent && !sent->has_value()) break;
     peer.sending.pop_front();
     has_moved = true;
@@ -234,18 +243,17 @@ bool Link::send_frames(Peer& peer) {
   while (peer.sending.size() < kMaxSending && done) {
     const std::optional<Outgoing> part = next_part(peer);
     if (!part) break;
-    Sending& sending = peer.sending.emplace_back();
-    WireWriter(sending.frame)
-        .write(FrameHead{.flags = part->flags, .number = peer.n_sent++, .n_bytes = part->bytes.size()});
-    sending.frame.insert(sending.frame.end(), part->bytes.begin(), part->bytes.end());
+    auto frame = std::make_shared<std::vector<std::byte>>();
+    frame->reserve(kFrameHeadBytes + part->bytes.size());
+    WireWriter(*frame).write(FrameHead{.flags = part->flags, .number = peer.n_sent++, .n_bytes = part->bytes.size()});
+    frame->insert(frame->end(), part->bytes.begin(), part->bytes.end());
     peer.sent = Clock::now();
-    auto ticket = transport_.post_send(peer.rank, kFrameTag, sending.frame);
+    auto ticket = transport_.post_send(peer.rank, kFrameTag, std::move(frame));
     has_moved = true;
     if (ticket)
-      sending.ticket = *ticket;
+      peer.sending.push_back(*ticket);
     else
-      peer.sending.pop_back();
-    if (!ticket) done = forward_error(ticket);
+      done = forward_error(ticket);
   }
   if (!done) lose(peer, std::move(done).error().within(name_of(peer.rank)), false);
   return has_moved;
@@ -255,7 +263,8 @@ bool Link::send_frames(Peer& peer) {
 std::optional<Link::Outgoing> Link::next_part(Peer& peer) {
   const std::lock_guard lock(mutex_);
   if (peer.outgoing.empty()) {
-    const bool is_due = !peer.lost && peer.sending.empty() && Clock::now() - peer.sent >= options_.heartbeat;
+    const auto pause = std::min(options_.heartbeat, timeout_.load() / 4);
+    const bool is_due = peer.is_watched && !peer.lost && peer.sending.empty() && Clock::now() - peer.sent >= pause;
     return is_due ? std::optional<Outgoing>({{}, kHeartbeat}) : std::nullopt;
   }
   Outgoing& first = peer.outgoing.front();

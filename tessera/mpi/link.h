@@ -35,8 +35,10 @@ class Link {
     std::function<void(int rank, const std::optional<Error>& why)> ended;
   };
 
-  /// The transport must outlive the link.
-  Link(Transport& transport, std::vector<int> peers, const LinkOptions& options);
+  /// watched: the peers with which heartbeats are exchanged. Of other peers, silence means nothing. The transport must
+  /// outlive the link.
+  Link(Transport& transport, const std::vector<int>& peers, const std::vector<int>& watched,
+       const LinkOptions& options);
   /// Sends what is queued and a farewell, for at most the timeout.
   ~Link();
   Link(const Link&) = delete;
@@ -54,7 +56,9 @@ class Link {
   void name_peer(int rank, std::string name);
   std::string name_of(int rank) const;
 
-  const LinkOptions& options() const { return options_; }
+  std::vector<int> peers() const;
+  /// The options' timeout from now on.
+  void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
   /// Whether the thread does its work: false if it has been stuck in the transport for several timeouts.
   bool is_running() const;
 
@@ -64,20 +68,17 @@ class Link {
     uint16_t flags = 0;
     size_t n_framed = 0;  // bytes that are in frames already
   };
-  struct Sending {
-    std::vector<std::byte> frame;
-    Transport::Ticket ticket;
-  };
   struct Peer {
     int rank = 0;
+    bool is_watched = false;
     // Guarded by the mutex:
     std::string name;
     std::deque<Outgoing> outgoing;
     std::optional<Error> lost;
     std::optional<Error> wanted_end;  // of give_up()
     // Used by the thread alone:
-    std::deque<Sending> sending;
-    std::vector<std::byte> room;
+    std::deque<Transport::Ticket> sending;
+    Bytes room;
     Transport::Ticket receiving = 0;
     bool receives = false;
     std::vector<std::byte> message;  // the frames of it that have come
@@ -97,6 +98,7 @@ class Link {
 
   Transport& transport_;
   const LinkOptions options_;
+  std::atomic<std::chrono::milliseconds> timeout_;
   Events events_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

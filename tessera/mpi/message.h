@@ -15,7 +15,7 @@
 
 namespace tessera::mpi {
 
-inline constexpr uint16_t kMessageVersion = 1;
+inline constexpr uint16_t kMessageVersion = 2;
 
 template <>
 inline constexpr DeviceKind kLastOf<DeviceKind> = DeviceKind::accelerator;
@@ -43,7 +43,9 @@ struct Identity {
 
 struct HelloRequest {
   Identity identity;
-  static auto members(auto& self) { return std::tie(self.identity); }
+  std::vector<std::string> isas;  // instruction sets of rank 0's CPU, fastest last
+  uint32_t timeout_ms = 5000;     // of the worker's link
+  static auto members(auto& self) { return std::tie(self.identity, self.isas, self.timeout_ms); }
 };
 
 struct WireProperty {
@@ -123,11 +125,54 @@ struct ClearRequest {
   static auto members(auto& self) { return std::tie(self.buffer, self.value, self.is_reset); }
 };
 
+/// A file that should be the same for both ranks. The answer has its number.
+struct OpenFileRequest {
+  std::string path;
+  uint64_t n_bytes = 0;
+  uint64_t hash = 0;  // of samples (file_samples.h)
+  static auto members(auto& self) { return std::tie(self.path, self.n_bytes, self.hash); }
+};
+
+/// Like SetRequest, with bytes of a file.
+struct LoadRequest {
+  WireTensor tensor;
+  uint64_t offset = 0;
+  uint64_t file = 0;
+  uint64_t file_offset = 0;
+  uint64_t n = 0;
+  static auto members(auto& self) {
+    return std::tie(self.tensor, self.offset, self.file, self.file_offset, self.n);
+  }
+};
+
 /// Both tensors are on the worker.
 struct CopyRequest {
   WireTensor from;
   WireTensor to;
   static auto members(auto& self) { return std::tie(self.from, self.to); }
+};
+
+/// Sends all of a tensor to another worker, which waits for it with a ReceiveCopyRequest of the same copy.
+struct SendCopyRequest {
+  WireTensor from;
+  uint32_t to_rank = 0;
+  uint64_t copy = 0;
+  static auto members(auto& self) { return std::tie(self.from, self.to_rank, self.copy); }
+};
+
+/// Its answer says that the bytes have come and are in the tensor.
+struct ReceiveCopyRequest {
+  WireTensor to;
+  uint32_t from_rank = 0;
+  uint64_t copy = 0;
+  static auto members(auto& self) { return std::tie(self.to, self.from_rank, self.copy); }
+};
+
+/// From one worker to another.
+struct CopyMessage {
+  uint64_t copy = 0;
+  Payload bytes{};
+  static auto members(auto& self) { return std::tie(self.copy, self.bytes); }
 };
 
 struct OpenBackendRequest {
@@ -220,7 +265,8 @@ struct ErrorAnswer {
 using Message = std::variant<HelloRequest, WelcomeAnswer, MemoryRequest, MemoryAnswer, AllocateRequest, FreeRequest,
                              SetRequest, GetRequest, ClearRequest, CopyRequest, OpenBackendRequest, CloseBackendRequest,
                              WorkBytesRequest, CompileRequest, FreePlanRequest, RunRequest, CancelRequest, TimesAnswer,
-                             DoneAnswer, BytesAnswer, ErrorAnswer>;
+                             DoneAnswer, BytesAnswer, ErrorAnswer, OpenFileRequest, LoadRequest,
+                             SendCopyRequest, ReceiveCopyRequest, CopyMessage>;
 
 struct Envelope {
   uint64_t request = 0;  // an answer has the number of its request

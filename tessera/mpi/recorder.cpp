@@ -5,15 +5,15 @@
 
 namespace tessera::mpi {
 
-Result<Transport::Ticket> Recorder::post_send(int to, int tag, std::span<const std::byte> bytes) {
+Result<Transport::Ticket> Recorder::post_send(int to, int tag, Bytes bytes) {
   TESSERA_ASSIGN(const Ticket ticket, transport_.post_send(to, tag, bytes));
-  pending_[ticket] = {{.peer = to, .tag = tag, .begin = Clock::now()}, bytes};
+  pending_[ticket] = {{.peer = to, .tag = tag, .begin = Clock::now()}, std::move(bytes)};
   return ticket;
 }
 
-Result<Transport::Ticket> Recorder::post_receive(int from, int tag, std::span<std::byte> room) {
+Result<Transport::Ticket> Recorder::post_receive(int from, int tag, Bytes room) {
   TESSERA_ASSIGN(const Ticket ticket, transport_.post_receive(from, tag, room));
-  pending_[ticket] = {{.is_received = true, .peer = from, .tag = tag, .begin = Clock::now()}, room};
+  pending_[ticket] = {{.is_received = true, .peer = from, .tag = tag, .begin = Clock::now()}, std::move(room)};
   return ticket;
 }
 
@@ -25,8 +25,8 @@ Result<std::optional<size_t>> Recorder::poll(Ticket ticket) {
   auto& [message, memory] = pending.mapped();
   message.end = Clock::now();
   message.n_bytes = **done;
-  const auto kept = memory.first(std::min({message.n_bytes, memory.size(), kept_bytes_}));
-  message.bytes.assign(kept.begin(), kept.end());
+  message.bytes = *memory;
+  message.bytes.resize(std::min({message.n_bytes, memory->size(), kept_bytes_}));
   const std::lock_guard lock(mutex_);
   messages_.push_back(std::move(message));
   return done;

@@ -25,8 +25,8 @@ class Recorder final : public Transport {
 
   int rank() const override { return transport_.rank(); }
   int n_ranks() const override { return transport_.n_ranks(); }
-  Result<Ticket> post_send(int to, int tag, std::span<const std::byte> bytes) override;
-  Result<Ticket> post_receive(int from, int tag, std::span<std::byte> room) override;
+  Result<Ticket> post_send(int to, int tag, Bytes bytes) override;
+  Result<Ticket> post_receive(int from, int tag, Bytes room) override;
   Result<std::optional<size_t>> poll(Ticket ticket) override;
   void cancel(Ticket ticket) override;
 
@@ -36,7 +36,7 @@ class Recorder final : public Transport {
  private:
   struct Pending {
     RecordedMessage message;
-    std::span<const std::byte> memory;
+    Bytes memory;
   };
 
   Transport& transport_;

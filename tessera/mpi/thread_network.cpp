@@ -108,15 +108,15 @@ class ThreadNetwork::Rank final : public Transport {
   int rank() const override { return rank_; }
   int n_ranks() const override { return shared_.n_ranks(); }
 
-  Result<Ticket> post_send(int to, int tag, std::span<const std::byte> bytes) override {
+  Result<Ticket> post_send(int to, int tag, Bytes bytes) override {
     TESSERA_TRY(require_rank(to));
-    posted_[next_] = {.sent = shared_.send(rank_, to, tag, bytes), .n_sent = bytes.size()};
+    posted_[next_] = {.sent = shared_.send(rank_, to, tag, *bytes), .n_sent = bytes->size()};
     return next_++;
   }
 
-  Result<Ticket> post_receive(int from, int tag, std::span<std::byte> room) override {
+  Result<Ticket> post_receive(int from, int tag, Bytes room) override {
     TESSERA_TRY(require_rank(from));
-    posted_[next_] = {.receives = true, .from = from, .tag = tag, .room = room};
+    posted_[next_] = {.receives = true, .from = from, .tag = tag, .room = std::move(room)};
     return next_++;
   }
 
@@ -126,7 +126,7 @@ class ThreadNetwork::Rank final : public Transport {
     const Posted& posted = found->second;
     Result<std::optional<size_t>> done;
     if (posted.receives)
-      done = shared_.receive(posted.from, rank_, posted.tag, posted.room);
+      done = shared_.receive(posted.from, rank_, posted.tag, *posted.room);
     else if (posted.sent <= Clock::now())
       done = posted.n_sent;
     if (!done || done->has_value()) posted_.erase(found);
@@ -140,7 +140,7 @@ class ThreadNetwork::Rank final : public Transport {
     bool receives = false;
     int from = 0;
     int tag = 0;
-    std::span<std::byte> room{};
+    Bytes room{};
     Clock::time_point sent{};
     size_t n_sent = 0;
   };

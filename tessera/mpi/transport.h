@@ -8,14 +8,17 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
-#include <span>
+#include <vector>
 
 #include "tessera/base/result.h"
 
 namespace tessera::mpi {
 
 using Clock = std::chrono::steady_clock;
+/// Memory of a message. A transport keeps it while it uses it, also after cancel().
+using Bytes = std::shared_ptr<std::vector<std::byte>>;
 
 class Transport {
  public:
@@ -27,16 +30,15 @@ class Transport {
   virtual int rank() const = 0;
   virtual int n_ranks() const = 0;
 
-  /// Begins to send. The bytes must stay unchanged while the ticket is valid. Errors: invalid_argument (no such rank);
-  /// io.
-  virtual Result<Ticket> post_send(int to, int tag, std::span<const std::byte> bytes) = 0;
-  /// Begins to receive the next message of a rank with this tag into `room`, which must stay in place while the ticket
-  /// is valid. Errors: as post_send().
-  virtual Result<Ticket> post_receive(int from, int tag, std::span<std::byte> room) = 0;
+  /// Begins to send. Nobody changes the bytes while the ticket is valid. Errors: invalid_argument (no such rank); io.
+  virtual Result<Ticket> post_send(int to, int tag, Bytes bytes) = 0;
+  /// Begins to receive the next message of a rank with this tag. It has at most as many bytes as `room`, whose size does
+  /// not change. Errors: as post_send().
+  virtual Result<Ticket> post_receive(int from, int tag, Bytes room) = 0;
   /// Returns the bytes of the message if it was sent or received, and nothing if it is on its way. Errors: limit (a
   /// message is larger than the room for it); io.
   virtual Result<std::optional<size_t>> poll(Ticket ticket) = 0;
-  /// Gives up: afterwards the transport does not touch the memory of the ticket. A message may be lost or arrive.
+  /// Gives up. The message may be lost or arrive, and the room for it may still be written.
   virtual void cancel(Ticket ticket) = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "tessera/mpi/worker.h"
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -8,8 +9,10 @@
 #include <utility>
 
 #include "tessera/base/checked.h"
+#include "tessera/base/file.h"
 #include "tessera/base/index.h"
 #include "tessera/base/stream.h"
+#include "tessera/mpi/file_samples.h"
 #include "tessera/mpi/handshake.h"
 
 namespace tessera::mpi {
@@ -17,9 +20,17 @@ namespace tessera::mpi {
 namespace {
 
 constexpr int kClientRank = 0;
+constexpr size_t kLoaders = 8;
 constexpr std::chrono::milliseconds kStopPoll{20};
 
 using Answer = Result<Message>;
+
+std::vector<int> other_ranks(const Transport& transport) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < transport.n_ranks(); ++rank)
+    if (rank != transport.rank()) ranks.push_back(rank);
+  return ranks;
+}
 
 // Bytes that a tensor has in a buffer. Errors: as BufferType::tensor_bytes(); invalid_argument (gaps between elements
 // in memory that is no plain memory).
@@ -70,23 +81,41 @@ struct Request {
 
 class Worker {
  public:
-  Worker(std::span<const std::unique_ptr<Device>> devices, const WorkerOptions& options, Transport& transport)
-      : devices_(devices), options_(options), link_(transport, {kClientRank}, options.link) {}
+  Worker(const WorkerOptions& options, Transport& transport)
+      : options_(options), link_(transport, other_ranks(transport), {kClientRank}, options.link) {}
 
   Result<> serve() {
     TESSERA_ASSIGN(memory_stream_, Stream::create());
-    TESSERA_TRY(link_.start({.received = [this](int, std::vector<std::byte> bytes) { receive(std::move(bytes)); },
-                             .ended = [this](int, const std::optional<Error>& why) { end(why); }}));
+    for (auto& loader : loaders_) {
+      TESSERA_ASSIGN(loader, Stream::create());
+    }
+    TESSERA_TRY(link_.start({.received =
+                                 [this](int from, std::vector<std::byte> bytes) {
+                                   if (from == kClientRank)
+                                     receive(std::move(bytes));
+                                   else
+                                     receive_copy(from, std::move(bytes));
+                                 },
+                             .ended =
+                                 [this](int rank, const std::optional<Error>& why) {
+                                   if (rank == kClientRank) end(why);
+                                 }}));
     std::unique_lock lock(mutex_);
     const auto is_stopped = [&] { return options_.stop != nullptr && options_.stop->cancelled(); };
-    while (!has_ended_ && !is_stopped()) changed_.wait_for(lock, kStopPoll);
+    std::optional<Clock::time_point> stop_by;
+    while (!has_ended_ && (!stop_by || Clock::now() < *stop_by)) {
+      changed_.wait_for(lock, kStopPoll);
+      if (is_stopped() && !stop_by) stop_by = Clock::now() + options_.grace;
+    }
     is_stopping_ = true;
     for (const auto& [request, token] : runs_) token->cancel();
     lock.unlock();
     // Waits for requests that are under way. Their threads use the link.
     memory_stream_.reset();
+    for (auto& loader : loaders_) loader.reset();
     backends_.clear();
     if (lost_) return std::unexpected(*lost_);
+    if (!has_ended_) return fail(ErrorCode::cancelled, "the worker was stopped");
     return {};
   }
 
@@ -101,6 +130,10 @@ class Worker {
     request->envelope = std::move(*envelope);
     const uint64_t number = request->envelope.request;
     if (const auto* cancel = std::get_if<CancelRequest>(&request->envelope.message)) return cancel_run(cancel->request);
+    if (const auto* copy = std::get_if<ReceiveCopyRequest>(&request->envelope.message)) {
+      const uint64_t key = copy->copy;
+      return complete_copy(key, [&](Copy& waiting) { waiting.request = std::move(request); });
+    }
     auto token = std::make_shared<CancelToken>();
     const bool is_run = std::holds_alternative<RunRequest>(request->envelope.message);
     uint64_t backend = 0;
@@ -110,7 +143,10 @@ class Worker {
     if (is_run) runs_[number] = token;
     const auto found = backends_.find(backend);
     OpenBackend* open = names_backend && found != backends_.end() ? found->second.get() : nullptr;
-    Stream& stream = open == nullptr ? *memory_stream_ : *open->stream;
+    const bool loads = std::holds_alternative<LoadRequest>(request->envelope.message);
+    Stream& stream = loads             ? *loaders_[number % loaders_.size()]
+                     : open == nullptr ? *memory_stream_
+                                       : *open->stream;
     stream.post([this, request, token, open, number] {
       answer(number,
              std::visit([&](const auto& message) { return handle(message, open, *token); }, request->envelope.message));
@@ -130,8 +166,64 @@ class Worker {
   }
 
   void cancel_run(uint64_t request) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto run = runs_.find(request); run != runs_.end()) run->second->cancel();
+    }
+    const auto waiting = std::ranges::find_if(copies_, [&](const auto& entry) {
+      return entry.second.request != nullptr && entry.second.request->envelope.request == request;
+    });
+    if (waiting == copies_.end()) return;
+    copies_.erase(waiting);
+    answer(request, fail(ErrorCode::cancelled, "the copy was cancelled"));
+  }
+
+  // The bytes of a copy and the request to take them come from two ranks, in any order. Nothing waits for them: what
+  // comes last posts the work.
+  struct Copy {
+    int from = kClientRank;
+    std::shared_ptr<Request> request, data;
+  };
+
+  void receive_copy(int from, std::vector<std::byte> bytes) {
+    auto data = std::make_shared<Request>();
+    data->bytes = std::move(bytes);
+    auto envelope = decode(data->bytes);
+    const CopyMessage* copy = envelope ? std::get_if<CopyMessage>(&envelope->message) : nullptr;
+    if (copy == nullptr)
+      return link_.give_up(from, envelope ? Error(ErrorCode::format, "a message that a worker does not take")
+                                          : std::move(envelope).error());
+    const uint64_t key = copy->copy;
+    data->envelope = std::move(*envelope);
+    complete_copy(key, [&](Copy& waiting) {
+      waiting.from = from;
+      waiting.data = std::move(data);
+    });
+  }
+
+  template <class Add>
+  void complete_copy(uint64_t key, Add add) {
+    add(copies_[key]);
+    if (copies_[key].request == nullptr || copies_[key].data == nullptr) return;
+    const Copy copy = std::move(copies_[key]);
+    copies_.erase(key);
     const std::lock_guard lock(mutex_);
-    if (const auto run = runs_.find(request); run != runs_.end()) run->second->cancel();
+    if (is_stopping_) return;
+    memory_stream_->post([this, copy] { answer(copy.request->envelope.request, take_copy(copy)); });
+  }
+
+  Answer take_copy(const Copy& copy) {
+    const auto& request = std::get<ReceiveCopyRequest>(copy.request->envelope.message);
+    const auto& data = std::get<CopyMessage>(copy.data->envelope.message);
+    if (static_cast<int>(request.from_rank) != copy.from)
+      return fail(ErrorCode::format, "copy {} came from rank {}, want {}", request.copy, copy.from, request.from_rank);
+    std::shared_ptr<Buffer> buffer;
+    TESSERA_ASSIGN(const Tensor to, tensor_of(request.to, buffer));
+    TESSERA_TRY(require_no_gaps(to));
+    if (data.bytes.size() != file_bytes(to))
+      return fail(ErrorCode::format, "{}: {} bytes came, {} wanted", to.name, data.bytes.size(), file_bytes(to));
+    TESSERA_TRY(buffer->set(to, 0, data.bytes));
+    return DoneAnswer{data.bytes.size()};
   }
 
   void end(const std::optional<Error>& why) {
@@ -155,6 +247,9 @@ class Worker {
 
   Answer handle(const HelloRequest& hello, OpenBackend*, CancelToken&) {
     TESSERA_TRY(require_same(options_.identity, hello.identity));
+    if (!devices_.empty()) return fail(ErrorCode::invalid_argument, "a second greeting");
+    link_.set_timeout(std::chrono::milliseconds(hello.timeout_ms));
+    TESSERA_ASSIGN(devices_, options_.find_devices(hello.isas));
     WelcomeAnswer welcome{options_.identity, {}};
     for (const auto& device : devices_) {
       WireDevice wire{std::string(device->name()), device->description(), device->kind(), {}, {}};
@@ -211,6 +306,37 @@ class Worker {
     return BytesAnswer{got_};
   }
 
+  Answer handle(const OpenFileRequest& request, OpenBackend*, CancelToken&) {
+    TESSERA_ASSIGN(File file, File::open(request.path));
+    if (file.size() != request.n_bytes)
+      return fail(ErrorCode::mismatch, "{}: {} bytes, {} on rank 0", request.path, file.size(), request.n_bytes);
+    TESSERA_ASSIGN(const uint64_t hash, hash_of_samples(file.size(), [&](uint64_t offset, std::span<std::byte> into) {
+                     return file.read_at(offset, into);
+                   }));
+    if (hash != request.hash)
+      return fail(ErrorCode::mismatch, "{}: another file than on rank 0, of the same size", request.path);
+    const std::lock_guard lock(mutex_);
+    files_[next_] = std::make_shared<const File>(std::move(file));
+    return DoneAnswer{next_++};
+  }
+
+  // On the thread of one of several loaders, because packing weights takes longer than reading them.
+  Answer handle(const LoadRequest& request, OpenBackend*, CancelToken&) {
+    std::shared_ptr<Buffer> buffer;
+    TESSERA_ASSIGN(const Tensor tensor, tensor_of(request.tensor, buffer));
+    TESSERA_TRY(require_range(tensor, request.offset, request.n, file_bytes(tensor)));
+    std::shared_ptr<const File> file;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = files_.find(request.file); found != files_.end()) file = found->second;
+    }
+    if (file == nullptr) return fail(ErrorCode::invalid_argument, "no file {}", request.file);
+    std::vector<std::byte> bytes(request.n);
+    TESSERA_TRY(file->read_at(request.file_offset, bytes));
+    TESSERA_TRY(buffer->set(tensor, request.offset, bytes));
+    return DoneAnswer{request.n};
+  }
+
   Answer handle(const ClearRequest& request, OpenBackend*, CancelToken&) {
     TESSERA_ASSIGN(const std::shared_ptr<Buffer> buffer, find_buffer(request.buffer));
     TESSERA_TRY(request.is_reset ? buffer->reset() : buffer->clear(std::byte{request.value}));
@@ -221,10 +347,20 @@ class Worker {
     std::shared_ptr<Buffer> source, target;
     TESSERA_ASSIGN(const Tensor from, tensor_of(request.from, source));
     TESSERA_ASSIGN(const Tensor to, tensor_of(request.to, target));
-    if (!is_contiguous(from.dtype, from.layout) || !is_contiguous(to.dtype, to.layout))
-      return fail(ErrorCode::invalid_argument, "copy of {} to {}: a view with gaps", from.name, to.name);
+    TESSERA_TRY(require_no_gaps(from));
+    TESSERA_TRY(require_no_gaps(to));
     TESSERA_TRY(target->copy(from, to));
     return DoneAnswer{};
+  }
+
+  Answer handle(const SendCopyRequest& request, OpenBackend*, CancelToken&) {
+    std::shared_ptr<Buffer> buffer;
+    TESSERA_ASSIGN(const Tensor from, tensor_of(request.from, buffer));
+    TESSERA_TRY(require_no_gaps(from));
+    got_.resize(file_bytes(from));
+    TESSERA_TRY(buffer->get(from, 0, got_));
+    TESSERA_TRY(link_.send(static_cast<int>(request.to_rank), encode({0, CopyMessage{request.copy, got_}})));
+    return DoneAnswer{got_.size()};
   }
 
   Answer handle(const OpenBackendRequest& request, OpenBackend*, CancelToken&) {
@@ -315,6 +451,11 @@ class Worker {
     return {};
   }
 
+  static Result<> require_no_gaps(const Tensor& tensor) {
+    if (is_contiguous(tensor.dtype, tensor.layout)) return {};
+    return fail(ErrorCode::invalid_argument, "copy of {}: a view with gaps", tensor.name);
+  }
+
   static size_t file_bytes(const Tensor& tensor) { return span_bytes(tensor.dtype, tensor.layout); }
 
   Result<const Device*> find_device(uint32_t index) const {
@@ -379,7 +520,7 @@ class Worker {
     return {};
   }
 
-  std::span<const std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<Device>> devices_;  // used by the stream of memory alone
   const WorkerOptions& options_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -389,15 +530,16 @@ class Worker {
   std::map<uint64_t, std::shared_ptr<Buffer>> buffers_;
   std::map<uint64_t, std::unique_ptr<OpenBackend>> backends_;
   std::map<uint64_t, std::shared_ptr<CancelToken>> runs_;  // by request
+  std::map<uint64_t, std::shared_ptr<const File>> files_;
+  std::map<uint64_t, Copy> copies_;                        // by number; used by the thread of the link alone
   std::vector<std::byte> got_;                             // used by the stream of memory alone
   std::unique_ptr<Stream> memory_stream_;
+  std::array<std::unique_ptr<Stream>, kLoaders> loaders_;
   Link link_;  // destroyed first: its thread uses the other members
 };
 
 }  // namespace
 
-Result<> serve(Transport& transport, std::span<const std::unique_ptr<Device>> devices, const WorkerOptions& options) {
-  return Worker(devices, options, transport).serve();
-}
+Result<> serve(Transport& transport, const WorkerOptions& options) { return Worker(options, transport).serve(); }
 
 }  // namespace tessera::mpi

@@ -85,6 +85,24 @@ TEST(Registry, NamedDevicesAreMadeForThoseWhoNameThem) {
   EXPECT_ERROR(registry.find("absent"), "mmx");
 }
 
+TEST(Registry, AGroupStandsForItsMembers) {
+  Registry registry;
+  for (int i = 0; i < 2; ++i) registry.add(cpu::create_device("").value());
+  registry.add_named("shy", [] { return cpu::create_device(""); });
+  registry.add_group("both", {"shy", "cpu"});
+  registry.add_group("none", {}, "nobody is here");
+  registry.add_group("lost", {"cpu", "abacus"});
+  ASSERT_OK_AND_ASSIGN(const auto both, registry.find_all("both"));
+  EXPECT_EQ(both, (std::vector<const Device*>{registry.find("shy").value(), registry.find("cpu").value()}));
+  EXPECT_EQ(registry.find_all("cpu").value().size(), 1u);
+  EXPECT_ERROR(registry.find_all("none"), "none: nobody is here");
+  EXPECT_EQ(registry.find_all("none").error().code(), ErrorCode::not_found);
+  EXPECT_ERROR(registry.find_all("lost"), "no device named abacus");
+  EXPECT_ERROR(registry.find_all("abacus"), "no device named abacus");
+  registry.add_notes({"one", "two"});
+  EXPECT_EQ(registry.notes(), (std::vector<std::string>{"one", "two"}));
+}
+
 TEST(Registry, FindsMemoryByName) {
   Registry registry;
   ASSERT_OK_AND_ASSIGN(auto cpu, cpu::create_device(""));

@@ -55,6 +55,7 @@ library_groups=$(sed -nE 's,^/\* ---- ([A-Z][A-Za-z ]*): .*,libtessera-\L\1,p' "
     echo "$libdir/tessera/llama/0.5/$name"
   done
   echo "$libdir/tessera/llama/ggml/libggml.so"
+  [ ! -e "$build/lib/tessera/libtessera-mpi.so" ] || echo "$libdir/tessera/libtessera-mpi.so"
   echo share/bash-completion/completions/tessera
   echo share/fish/vendor_completions.d/tessera.fish
   echo share/zsh/site-functions/_tessera

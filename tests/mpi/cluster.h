@@ -39,13 +39,19 @@ class Cluster {
     for (int rank = 1; rank < options_.network.n_ranks; ++rank) {
       stops_.push_back(std::make_unique<CancelToken>());
       threads_.emplace_back([this, rank, stop = stops_.back().get()] {
-        std::vector<std::unique_ptr<Device>> devices;
-        for (const DeviceMaker& make : options_.devices) devices.push_back(make());
+        const auto find = [this](std::span<const std::string>) -> Result<std::vector<std::unique_ptr<Device>>> {
+          std::vector<std::unique_ptr<Device>> devices;
+          for (const DeviceMaker& make : options_.devices) devices.push_back(make());
+          return devices;
+        };
         mpi::Identity identity = mpi::own_identity("test");
         identity.host = "host" + std::to_string(rank);
         results_[static_cast<size_t>(rank)] =
-            mpi::serve(network_.of(rank), devices,
-                       {.identity = identity, .link = options_.link, .threads = {.n_threads = 2}, .stop = stop});
+            mpi::serve(network_.of(rank), {.identity = identity,
+                                           .find_devices = find,
+                                           .link = options_.link,
+                                           .threads = {.n_threads = 2},
+                                           .stop = stop});
       });
     }
   }
@@ -53,11 +59,15 @@ class Cluster {
 
   /// Makes the devices of rank 0.
   Result<> connect(const std::string& program = "test") {
-    TESSERA_ASSIGN(client_, mpi::Client::connect(network_.of(0), mpi::own_identity(program), options_.link));
+    TESSERA_ASSIGN(client_, mpi::Client::create(network_.of(0), options_.link));
+    TESSERA_TRY(client_->greet({.identity = mpi::own_identity(program),
+                                .isas = {"scalar"},
+                                .timeout_ms = static_cast<uint32_t>(options_.link.timeout.count())}));
     size_t next = 0;
-    TESSERA_ASSIGN(devices_, mpi::create_devices(client_, [&](const mpi::WireDevice&) {
+    TESSERA_ASSIGN(auto found, mpi::create_devices(client_, [&](const mpi::WireDevice&) {
                      return Result<std::unique_ptr<Device>>(options_.devices[next++ % options_.devices.size()]());
                    }));
+    devices_ = std::move(found.devices);
     return {};
   }
 

@@ -199,6 +199,49 @@ TEST(MpiDevice, MemoryIsSetReadCopiedAndCleared) {
   EXPECT_ERROR(cluster.device().wrap_host({}), "has no use for the host's memory");
 }
 
+// The recorder of rank 0's network would see the bytes if they passed through it.
+TEST(MpiDevice, CopiesBetweenWorkersDoNotPassThroughRank0) {
+  Cluster cluster({.network = {.n_ranks = 3}});
+  ASSERT_OK(cluster.connect());
+  Rng rng(4);
+  const Shape shape{500, 40};
+  const Bytes data = bytes_of(random_values(rng, shape.n_elements()));
+  const OwnedTensor a(cluster.device(0).buffer_type(), "a", DType::f32, shape, data),
+      b(cluster.device(1).buffer_type(), "b", DType::f32, shape, {}),
+      other(cluster.device(1).buffer_type(), "other", DType::f32, {500, 39}, {});
+  const uint64_t n_to_0 = cluster.network().n_sent(1, 0), n_between = cluster.network().n_sent(1, 2);
+  ASSERT_OK(b.buffer->copy(a.tensor, b.tensor));
+  EXPECT_GE(cluster.network().n_sent(1, 2) - n_between, data.size() / testing::kPatientLink.frame_bytes);
+  EXPECT_LT(cluster.network().n_sent(1, 0) - n_to_0, 20u);  // an answer and signs of life
+  EXPECT_EQ(b.read(), data);
+  EXPECT_ERROR(other.buffer->copy(a.tensor, other.tensor), "copy of a f32 [500, 40] to other f32 [500, 39]");
+  // The receiver waits in vain, and is told so.
+  Tensor beyond = a.tensor;
+  beyond.offset = 64;
+  EXPECT_ERROR(b.buffer->copy(beyond, b.tensor), "mpi:1 (host1): a: bytes 64 to 80064 of a buffer of 80000");
+  ASSERT_OK(b.buffer->copy(a.tensor, b.tensor));
+}
+
+// Two workers that send to each other at the same time must not wait for each other.
+TEST(MpiDevice, CopiesInBothDirectionsAtATime) {
+  Cluster cluster({.network = {.n_ranks = 3}});
+  ASSERT_OK(cluster.connect());
+  const Shape shape{300, 10};
+  const Bytes ones(12000, std::byte{1}), twos(12000, std::byte{2});
+  const OwnedTensor a1(cluster.device(0).buffer_type(), "a1", DType::f32, shape, ones),
+      a2(cluster.device(0).buffer_type(), "a2", DType::f32, shape, {}),
+      b1(cluster.device(1).buffer_type(), "b1", DType::f32, shape, {}),
+      b2(cluster.device(1).buffer_type(), "b2", DType::f32, shape, twos);
+  const auto repeat = [](const OwnedTensor& from, const OwnedTensor& to) {
+    for (int i = 0; i < 50; ++i) EXPECT_OK(to.buffer->copy(from.tensor, to.tensor));
+  };
+  std::thread forth([&] { repeat(a1, b1); }), back([&] { repeat(b2, a2); });
+  forth.join();
+  back.join();
+  EXPECT_EQ(b1.read(), ones);
+  EXPECT_EQ(a2.read(), twos);
+}
+
 TEST(MpiDevice, PiecesOfALargeTensorArriveWhole) {
   TESSERA_SKIP_UNLESS_ALL_CASES();
   Cluster cluster({.link = {.heartbeat = milliseconds(20), .timeout = std::chrono::minutes(2)}});

@@ -25,7 +25,7 @@ Text text_of(std::string_view text) {
 class Side {
  public:
   Side(const ThreadNetwork& network, int rank, const LinkOptions& options)
-      : link_(std::make_unique<Link>(network.of(rank), std::vector<int>{1 - rank}, options)) {
+      : link_(std::make_unique<Link>(network.of(rank), std::vector{1 - rank}, std::vector{1 - rank}, options)) {
     EXPECT_OK(link_->start({.received =
                                 [this](int, Text message) {
                                   const std::lock_guard lock(mutex_);
@@ -124,7 +124,7 @@ TEST(Link, FaultsOfFramesAreNoticedByTheNextFrame) {
 TEST(Link, BytesThatAreNoFrameAreRefused) {
   const ThreadNetwork network({});
   Side b(network, 1, testing::kPatientLink);
-  ASSERT_OK(network.of(0).post_send(1, 1, Text(40, std::byte{1})));
+  ASSERT_OK(network.of(0).post_send(1, 1, std::make_shared<Text>(40, std::byte{1})));
   EXPECT_TRUE(testing::wait_until([&] { return b.end() == "rank 0: bytes that are no frame: 0x1010101"; })) << b.end();
 }
 

@@ -35,7 +35,7 @@ WireGraph sample_graph() {
 
 // One of each kind, in the order of the list.
 std::vector<Message> sample_messages() {
-  return {HelloRequest{{"1.0", "hosta", 7}},
+  return {HelloRequest{{"1.0", "hosta", 7}, {"scalar", "avx2"}, 900},
           WelcomeAnswer{{"1.0", "hostb", 7}, {{"cpu", "a cpu", DeviceKind::gpu, {{"isa", "avx2"}}, {{"cpu", 64, 99}}}}},
           MemoryRequest{1},
           MemoryAnswer{9, 8},
@@ -55,7 +55,12 @@ std::vector<Message> sample_messages() {
           TimesAnswer{{{3, {1, 2, 3, 4}}}},
           DoneAnswer{12},
           BytesAnswer{kPayload},
-          ErrorAnswer{ErrorCode::out_of_memory, "no memory"}};
+          ErrorAnswer{ErrorCode::out_of_memory, "no memory"},
+          OpenFileRequest{"/models/a.gguf", 1 << 20, 77},
+          LoadRequest{sample_tensor(), 68, 2, 4096, 136},
+          SendCopyRequest{sample_tensor(), 2, 9},
+          ReceiveCopyRequest{sample_tensor(), 1, 9},
+          CopyMessage{9, kPayload}};
 }
 
 std::vector<std::byte> with_right_checksum(std::vector<std::byte> bytes) {
@@ -136,11 +141,11 @@ TEST(Messages, VersionsKindsAndChoicesAreChecked) {
   auto bytes = encode({1, MemoryRequest{}});
   bytes[0] = std::byte{9};
   const auto old = decode(with_right_checksum(bytes));
-  EXPECT_ERROR(old, "a message of version 9, want 1");
+  EXPECT_ERROR(old, "a message of version 9, want 2");
   EXPECT_EQ(old.error().code(), ErrorCode::mismatch);
   bytes = encode({1, MemoryRequest{}});
   bytes[2] = std::byte{200};
-  EXPECT_ERROR(decode(with_right_checksum(bytes)), "a message of kind 200, want 0 to 20");
+  EXPECT_ERROR(decode(with_right_checksum(bytes)), "a message of kind 200, want 0 to 25");
   bytes = encode({1, AllocateRequest{}});
   bytes[24 + 8] = std::byte{4};
   EXPECT_ERROR(decode(with_right_checksum(bytes)), "choice 4");

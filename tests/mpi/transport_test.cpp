@@ -20,20 +20,22 @@ std::vector<std::byte> numbered(size_t n, int value) {
   return std::vector<std::byte>(n, static_cast<std::byte>(value));
 }
 
+Bytes shared(std::vector<std::byte> bytes) { return std::make_shared<std::vector<std::byte>>(std::move(bytes)); }
+
 Clock::time_point soon() { return Clock::now() + std::chrono::minutes(1); }
 
-Result<> send_now(Transport& transport, int to, int tag, std::span<const std::byte> bytes) {
-  TESSERA_ASSIGN(const auto ticket, transport.post_send(to, tag, bytes));
+Result<> send_now(Transport& transport, int to, int tag, std::vector<std::byte> bytes) {
+  TESSERA_ASSIGN(const auto ticket, transport.post_send(to, tag, shared(std::move(bytes))));
   TESSERA_TRY(wait_until(transport, ticket, soon()));
   return {};
 }
 
 Result<std::vector<std::byte>> receive_by(Transport& transport, int from, int tag, Clock::time_point deadline) {
-  std::vector<std::byte> room(64);
+  const Bytes room = shared(numbered(64, 0));
   TESSERA_ASSIGN(const auto ticket, transport.post_receive(from, tag, room));
   TESSERA_ASSIGN(const size_t n, wait_until(transport, ticket, deadline));
-  room.resize(n);
-  return room;
+  room->resize(n);
+  return *room;
 }
 
 TEST(ThreadNetwork, MessagesArriveInOrderByTag) {
@@ -51,21 +53,21 @@ TEST(ThreadNetwork, MessagesArriveInOrderByTag) {
 
 TEST(ThreadNetwork, AWaitEndsAtItsDeadline) {
   const ThreadNetwork network({});
-  std::vector<std::byte> room(8);
+  const Bytes room = shared(numbered(8, 0));
   ASSERT_OK_AND_ASSIGN(const auto ticket, network.of(1).post_receive(0, 1, room));
   EXPECT_ERROR(wait_until(network.of(1), ticket, Clock::now() + milliseconds(5)), "not complete at its deadline");
   EXPECT_ERROR(network.of(1).poll(ticket), "is void");
   // A receive that was given up takes no message.
   ASSERT_OK(send_now(network.of(0), 1, 1, numbered(3, 1)));
   EXPECT_EQ(receive_by(network.of(1), 0, 1, soon()).value(), numbered(3, 1));
-  EXPECT_EQ(room, numbered(8, 0));
+  EXPECT_EQ(*room, numbered(8, 0));
 }
 
 TEST(ThreadNetwork, MessagesTakeTheirTime) {
   const ThreadNetwork network({.latency = milliseconds(5), .bytes_per_second = 1e4});
   const Clock::time_point begin = Clock::now();
-  ASSERT_OK_AND_ASSIGN(const auto first, network.of(0).post_send(1, 1, numbered(60, 1)));
-  ASSERT_OK_AND_ASSIGN(const auto second, network.of(0).post_send(1, 1, numbered(40, 2)));
+  ASSERT_OK_AND_ASSIGN(const auto first, network.of(0).post_send(1, 1, shared(numbered(60, 1))));
+  ASSERT_OK_AND_ASSIGN(const auto second, network.of(0).post_send(1, 1, shared(numbered(40, 2))));
   ASSERT_OK(wait_until(network.of(0), first, soon()));
   EXPECT_GE(Clock::now() - begin, milliseconds(6));
   ASSERT_OK(wait_until(network.of(0), second, soon()));
@@ -97,8 +99,8 @@ TEST(ThreadNetwork, FaultsHitTheirMessage) {
 
 TEST(ThreadNetwork, WrongRanksAndSmallRoomsAreErrors) {
   const ThreadNetwork network({});
-  EXPECT_ERROR(network.of(0).post_send(2, 1, {}), "rank 2, want 0 to 1");
-  std::vector<std::byte> room(4);
+  EXPECT_ERROR(network.of(0).post_send(2, 1, shared({})), "rank 2, want 0 to 1");
+  const Bytes room = shared(numbered(4, 0));
   EXPECT_ERROR(network.of(0).post_receive(-1, 1, room), "rank -1, want 0 to 1");
   ASSERT_OK(send_now(network.of(0), 1, 1, numbered(5, 1)));
   ASSERT_OK_AND_ASSIGN(const auto ticket, network.of(1).post_receive(0, 1, room));

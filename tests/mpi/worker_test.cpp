@@ -67,6 +67,10 @@ TEST_F(MpiWorker, NumbersThatWereNotGivenAreRefused) {
   EXPECT_ERROR(number(OpenBackendRequest{3, 1, ActivationPrecision::automatic}), "device 3");
   EXPECT_ERROR(number(OpenBackendRequest{0, -1, ActivationPrecision::automatic}), "thread");
   EXPECT_ERROR(number(DoneAnswer{}), "a message that a worker does not take");
+  EXPECT_ERROR(number(LoadRequest{floats(buffer_, 0, 1), 0, 99, 0, 4}), "no file 99");
+  EXPECT_ERROR(number(OpenFileRequest{"/nowhere/x", 1, 1}), "/nowhere/x");
+  EXPECT_ERROR(number(SendCopyRequest{floats(buffer_, 0, 1), 7, 1}), "no connection with rank 7");
+  EXPECT_ERROR(number(HelloRequest{mpi::own_identity("test"), {"scalar"}, 5000}), "a second greeting");
   EXPECT_OK(number(FreeRequest{99}));
   EXPECT_OK(number(ClearRequest{buffer_, 0, false}));
 }

@@ -94,9 +94,10 @@ Job* Job::current() { return g_current; }
 
 Job::~Job() { g_current = nullptr; }
 
+std::string Job::host() const { return mpi::own_identity(program_).host; }
+
 std::string Job::name() const {
-  const mpi::Identity identity = mpi::own_identity(program_);
-  return rank() == 0 ? fmt::format("rank 0 ({})", identity.host) : fmt::format("mpi:{} ({})", rank(), identity.host);
+  return rank() == 0 ? fmt::format("rank 0 ({})", host()) : fmt::format("mpi:{} ({})", rank(), host());
 }
 
 Result<> Job::serve(const CancelToken& stop) {
@@ -129,11 +130,15 @@ Result<> Job::add_devices(Registry& registry, const std::vector<std::string>& is
   return {};
 }
 
+Result<bool> Job::has_file(int rank, const FileBytes& file) {
+  TESSERA_ASSIGN(const std::optional<uint64_t> number, client_->find_file(rank, file));
+  return number.has_value();
+}
+
 Result<> Job::greet(const std::vector<std::string>& isas) {
   has_greeted_ = true;
-  return client_->greet({.identity = mpi::own_identity(program_),
-                         .isas = isas,
-                         .timeout_ms = static_cast<uint32_t>(timeout_.count())});
+  return client_->greet(
+      {.identity = mpi::own_identity(program_), .isas = isas, .timeout_ms = static_cast<uint32_t>(timeout_.count())});
 }
 
 Result<> Job::leave() {

@@ -26,6 +26,7 @@ class Job {
 
   int rank() const { return transport_->rank(); }
   int n_ranks() const { return transport_->n_ranks(); }
+  std::string host() const;
   /// For errors: "mpi:1 (hostb)".
   std::string name() const;
 
@@ -41,6 +42,10 @@ class Job {
   /// uses an instruction set of `isas`, fastest last. Errors: mismatch (a rank whose results would differ); io (a rank
   /// is lost); those of the other ranks.
   Result<> add_devices(Registry& registry, const std::vector<std::string>& isas);
+
+  /// Whether a rank loads weights from its own file, which is the same as this one. Errors: those of
+  /// mpi::Client::find_file().
+  Result<bool> has_file(int rank, const FileBytes& file);
 
   /// Ends the work of the other ranks, and leaves. Nobody may use devices of the job any more. If it fails, the process
   /// must end without destroying what MPI uses. Errors: io (other ranks did not leave; a rank was lost).

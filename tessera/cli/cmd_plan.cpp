@@ -7,6 +7,7 @@
 
 #include "tessera/cli/console.h"
 #include "tessera/cli/diffusion_run.h"
+#include "tessera/cli/host_plan.h"
 #include "tessera/cli/model_facts.h"
 #include "tessera/cli/option_flags.h"
 #include "tessera/cli/run_args.h"
@@ -72,6 +73,7 @@ class PlanCommand final : public Command {
       TESSERA_ASSIGN(const auto session, Session::plan_session(*model.engine, plan.session));
       TESSERA_TRY(args_.context.log_schedules(*session));
     }
+    TESSERA_ASSIGN(hosts_, plan_of_hosts(*model.engine, plan.report));
     return json_ ? print_json(plan) : print_plain(plan);
   }
 
@@ -171,7 +173,8 @@ class PlanCommand final : public Command {
   Result<> print_plain(const Fitted& fit) const {
     const std::string server = plans_server_ ? server_table() : "";
     const std::string verdict = memory_ == 0 ? "with " : fmt::format("fits in {} bytes with ", memory_);
-    return print(memory_table(fit.report) + server + verdict + flags_of(fit.session) + "\n");
+    const std::string hosts = hosts_.empty() ? "" : table_of(hosts_);
+    return print(memory_table(fit.report) + hosts + server + verdict + flags_of(fit.session) + "\n");
   }
 
   Result<> print_json(const Fitted& fit) const {
@@ -194,6 +197,7 @@ class PlanCommand final : public Command {
         {"expert_cache", expert_cache_ ? nlohmann::ordered_json(*expert_cache_) : nlohmann::ordered_json()},
         {"buffers", std::move(buffers)},
     };
+    if (!hosts_.empty()) plan["hosts"] = json_of(hosts_);
     if (plans_server_) plan["server"] = server_json();
     return print(plan.dump(2) + "\n");
   }
@@ -206,6 +210,7 @@ class PlanCommand final : public Command {
   int64_t n_offloaded_ = 0;
   AttentionPrecision attention_ = AttentionPrecision::automatic;
   std::optional<uint64_t> expert_cache_{};
+  std::vector<HostPlan> hosts_;
   bool json_ = false;
 };
 

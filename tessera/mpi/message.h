@@ -140,9 +140,7 @@ struct LoadRequest {
   uint64_t file = 0;
   uint64_t file_offset = 0;
   uint64_t n = 0;
-  static auto members(auto& self) {
-    return std::tie(self.tensor, self.offset, self.file, self.file_offset, self.n);
-  }
+  static auto members(auto& self) { return std::tie(self.tensor, self.offset, self.file, self.file_offset, self.n); }
 };
 
 /// Both tensors are on the worker.
@@ -262,11 +260,11 @@ struct ErrorAnswer {
 };
 
 /// The kind of a message is its place in this list.
-using Message = std::variant<HelloRequest, WelcomeAnswer, MemoryRequest, MemoryAnswer, AllocateRequest, FreeRequest,
-                             SetRequest, GetRequest, ClearRequest, CopyRequest, OpenBackendRequest, CloseBackendRequest,
-                             WorkBytesRequest, CompileRequest, FreePlanRequest, RunRequest, CancelRequest, TimesAnswer,
-                             DoneAnswer, BytesAnswer, ErrorAnswer, OpenFileRequest, LoadRequest,
-                             SendCopyRequest, ReceiveCopyRequest, CopyMessage>;
+using Message =
+    std::variant<HelloRequest, WelcomeAnswer, MemoryRequest, MemoryAnswer, AllocateRequest, FreeRequest, SetRequest,
+                 GetRequest, ClearRequest, CopyRequest, OpenBackendRequest, CloseBackendRequest, WorkBytesRequest,
+                 CompileRequest, FreePlanRequest, RunRequest, CancelRequest, TimesAnswer, DoneAnswer, BytesAnswer,
+                 ErrorAnswer, OpenFileRequest, LoadRequest, SendCopyRequest, ReceiveCopyRequest, CopyMessage>;
 
 struct Envelope {
   uint64_t request = 0;  // an answer has the number of its request

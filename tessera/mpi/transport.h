@@ -32,8 +32,8 @@ class Transport {
 
   /// Begins to send. Nobody changes the bytes while the ticket is valid. Errors: invalid_argument (no such rank); io.
   virtual Result<Ticket> post_send(int to, int tag, Bytes bytes) = 0;
-  /// Begins to receive the next message of a rank with this tag. It has at most as many bytes as `room`, whose size does
-  /// not change. Errors: as post_send().
+  /// Begins to receive the next message of a rank with this tag. It has at most as many bytes as `room`, whose size
+  /// does not change. Errors: as post_send().
   virtual Result<Ticket> post_receive(int from, int tag, Bytes room) = 0;
   /// Returns the bytes of the message if it was sent or received, and nothing if it is on its way. Errors: limit (a
   /// message is larger than the room for it); io.

@@ -144,9 +144,7 @@ class Worker {
     const auto found = backends_.find(backend);
     OpenBackend* open = names_backend && found != backends_.end() ? found->second.get() : nullptr;
     const bool loads = std::holds_alternative<LoadRequest>(request->envelope.message);
-    Stream& stream = loads             ? *loaders_[number % loaders_.size()]
-                     : open == nullptr ? *memory_stream_
-                                       : *open->stream;
+    Stream& stream = loads ? *loaders_[number % loaders_.size()] : open == nullptr ? *memory_stream_ : *open->stream;
     stream.post([this, request, token, open, number] {
       answer(number,
              std::visit([&](const auto& message) { return handle(message, open, *token); }, request->envelope.message));
@@ -531,8 +529,8 @@ class Worker {
   std::map<uint64_t, std::unique_ptr<OpenBackend>> backends_;
   std::map<uint64_t, std::shared_ptr<CancelToken>> runs_;  // by request
   std::map<uint64_t, std::shared_ptr<const File>> files_;
-  std::map<uint64_t, Copy> copies_;                        // by number; used by the thread of the link alone
-  std::vector<std::byte> got_;                             // used by the stream of memory alone
+  std::map<uint64_t, Copy> copies_;  // by number; used by the thread of the link alone
+  std::vector<std::byte> got_;       // used by the stream of memory alone
   std::unique_ptr<Stream> memory_stream_;
   std::array<std::unique_ptr<Stream>, kLoaders> loaders_;
   Link link_;  // destroyed first: its thread uses the other members

@@ -22,8 +22,8 @@ struct WorkerOptions {
   Identity identity;
   DeviceFinder find_devices;
   LinkOptions link{};
-  ThreadPoolOptions threads{};        // of a backend, if rank 0 leaves their number to the worker
-  const CancelToken* stop = nullptr;  // ends the worker early, e.g. after a signal
+  ThreadPoolOptions threads{};         // of a backend, if rank 0 leaves their number to the worker
+  const CancelToken* stop = nullptr;   // ends the worker early, e.g. after a signal
   std::chrono::milliseconds grace{0};  // after a stop, for rank 0 to say that it ends
 };
 

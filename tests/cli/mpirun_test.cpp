@@ -30,8 +30,8 @@ bool has_open_mpi() {
   if (!has_open_mpi()) GTEST_SKIP() << "no " << kMpirun << ", or a build without libtessera-mpi.so"
 
 Args mpirun(int n_ranks) {
-  return {kMpirun, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", std::to_string(n_ranks),
-          program_path()};
+  return {kMpirun, "--allow-run-as-root",   "--oversubscribe", "--bind-to", "none",
+          "-np",   std::to_string(n_ranks), program_path()};
 }
 
 Args operator+(Args args, const Args& more) {
@@ -87,9 +87,8 @@ TEST(Mpirun, WeightsComeFromTheFileOfEachRankOrFromRank0) {
   TESSERA_OPEN_MPI_OR_SKIP();
   const std::string model = story_model(), other = write_temporary("other.gguf", read_all(arch_model("llama-dense")));
   const std::string alone = logits_of(1, model, {"-dev", "none"});
-  for (const Args& files :
-       {Args{"--mpi-files", "send"}, Args{"--mpi-files", "local"}, Args{"--mpi-model", other},
-        Args{"--mpi-files", "local", "--mpi-model", write_temporary("copy.gguf", read_all(model))}})
+  for (const Args& files : {Args{"--mpi-files", "send"}, Args{"--mpi-files", "local"}, Args{"--mpi-model", other},
+                            Args{"--mpi-files", "local", "--mpi-model", write_temporary("copy.gguf", read_all(model))}})
     EXPECT_EQ(logits_of(2, model, Args{"-dev", "mpi"} + files), alone) << files.back();
   const ProgramOutput output = run_ranks(2, {"logits", "-m", model, "--tokens", "1", "-dev", "mpi", "--mpi-files",
                                              "local", "--mpi-model", other, "-o", temporary_path("no.logits")});
@@ -102,8 +101,8 @@ TEST(Mpirun, TextAndPerplexityAreThoseOfOneProcess) {
   TESSERA_OPEN_MPI_OR_SKIP();
   const Args text = {"run", "-m", story_model(), "-p", "Once", "-n", "24", "--temp", "0", "-q", "-t", "1"};
   EXPECT_EQ(run_ranks(2, text + Args{"-dev", "mpi"}).out, run_program(text).out);
-  const Args perplexity = {"perplexity", "-m",   story_model(), "-f", data_path("stories.txt"), "-c", "64",
-                           "--chunks",   "4",    "-q",          "-t", "1"};
+  const Args perplexity = {"perplexity", "-m", story_model(), "-f", data_path("stories.txt"), "-c", "64", "--chunks",
+                           "4",          "-q", "-t",          "1"};
   const std::string alone = run_program(perplexity).out;
   EXPECT_NE(alone, "");
   EXPECT_EQ(run_ranks(3, perplexity + Args{"-dev", "mpi"}).out, alone);
@@ -139,8 +138,8 @@ TEST(Mpirun, ARankThatIsLostEndsTheJob) {
   TESSERA_OPEN_MPI_OR_SKIP();
   for (const int signal : {SIGKILL, SIGSTOP}) {
     // Text without an end: the model never gets the token that ends a story.
-    Child job({"run", "-m", story_model(), "-p", "Once", "-n", "100000", "-c", "128", "--ignore-eos", "-dev", "mpi", "-t",
-               "1", "--mpi-timeout", "1"},
+    Child job({"run", "-m", story_model(), "-p", "Once", "-n", "100000", "-c", "128", "--context-shift", "--ignore-eos",
+               "-dev", "mpi", "-t", "1", "--mpi-timeout", "1"},
               temporary_path("lost.out"), mpirun(3));
     job.wait_for_output(200);
     const std::vector<pid_t> ranks = ranks_of(job);
@@ -158,7 +157,8 @@ TEST(Mpirun, ARankThatIsLostEndsTheJob) {
 
 TEST(Mpirun, AnInterruptEndsAllRanks) {
   TESSERA_OPEN_MPI_OR_SKIP();
-  Child job({"run", "-m", story_model(), "-p", "Once", "-n", "100000", "-c", "128", "--ignore-eos", "-dev", "mpi", "-t", "1"},
+  Child job({"run", "-m", story_model(), "-p", "Once", "-n", "100000", "-c", "128", "--context-shift", "--ignore-eos",
+             "-dev", "mpi", "-t", "1"},
             temporary_path("interrupted.out"), mpirun(2));
   job.wait_for_output(200);
   const std::vector<pid_t> ranks = ranks_of(job);
@@ -196,6 +196,20 @@ TEST(Mpirun, DevicesAndPlanNameTheRanks) {
     EXPECT_TRUE(std::ranges::any_of(plan["buffers"], [&](const auto& part) {
       return part["device"] == device && part["what"] == "weights" && part["bytes"] > 0;
     })) << device;
+  // The hosts share what the devices have.
+  ASSERT_EQ(plan["hosts"].size(), 3u);
+  for (const char* what : {"weights_bytes", "kv_bytes", "compute_bytes", "total_bytes"}) {
+    uint64_t sum = 0;
+    for (const auto& host : plan["hosts"]) sum += host[what].get<uint64_t>();
+    EXPECT_EQ(sum, plan[what].get<uint64_t>()) << what;
+  }
+  EXPECT_EQ(plan["hosts"][0]["rank"], "rank 0");
+  EXPECT_EQ(plan["hosts"][2]["rank"], "mpi:2");
+  EXPECT_EQ(plan["hosts"][2]["has_file"], true);
+  EXPECT_GT(plan["hosts"][2]["weights_bytes"], 0);
+  const ProgramOutput sent = run_ranks(2, {"plan", "-m", story_model(), "-dev", "mpi", "--mpi-files", "send"});
+  EXPECT_NE(sent.out.find("weights from"), std::string::npos) << sent.out;
+  EXPECT_TRUE(sent.out.find("its own file") < sent.out.find("rank 0\n")) << sent.out;
 }
 
 }  // namespace

@@ -46,12 +46,11 @@ class Cluster {
         };
         mpi::Identity identity = mpi::own_identity("test");
         identity.host = "host" + std::to_string(rank);
-        results_[static_cast<size_t>(rank)] =
-            mpi::serve(network_.of(rank), {.identity = identity,
-                                           .find_devices = find,
-                                           .link = options_.link,
-                                           .threads = {.n_threads = 2},
-                                           .stop = stop});
+        results_[static_cast<size_t>(rank)] = mpi::serve(network_.of(rank), {.identity = identity,
+                                                                             .find_devices = find,
+                                                                             .link = options_.link,
+                                                                             .threads = {.n_threads = 2},
+                                                                             .stop = stop});
       });
     }
   }

@@ -104,9 +104,8 @@ TEST(MpiFileSamples, ReachAllOfALargeFile) {
     EXPECT_NE(hash(), before) << at;
     bytes[at] = std::byte{0};
   }
-  EXPECT_ERROR(mpi::hash_of_samples(5, [](uint64_t, std::span<std::byte>) -> Result<> {
-                 return fail(ErrorCode::io, "unreadable");
-               }),
+  EXPECT_ERROR(mpi::hash_of_samples(
+                   5, [](uint64_t, std::span<std::byte>) -> Result<> { return fail(ErrorCode::io, "unreadable"); }),
                "unreadable");
 }
 

@@ -15,8 +15,8 @@
 typedef struct tessera_mpi_request tessera_mpi_request;
 
 typedef struct tessera_mpi_functions {
-  uint32_t version;  /* TESSERA_MPI_VERSION */
-  uint32_t n_bytes;  /* of this struct */
+  uint32_t version; /* TESSERA_MPI_VERSION */
+  uint32_t n_bytes; /* of this struct */
 
   /* Each of these returns 0, or a code for error_text(). */
   int (*init)(int* rank, int* n_ranks);

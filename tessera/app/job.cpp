@@ -141,10 +141,11 @@ Result<> Job::greet(const std::vector<std::string>& isas) {
       {.identity = mpi::own_identity(program_), .isas = isas, .timeout_ms = static_cast<uint32_t>(timeout_.count())});
 }
 
-Result<> Job::leave() {
+Result<> Job::leave(bool is_interrupted) {
   const bool has_lost = client_ != nullptr && client_->has_lost();
   client_.reset();
   if (has_lost) return fail(ErrorCode::io, "a rank was lost");
+  if (is_interrupted) return fail(ErrorCode::cancelled, "interrupted");
   return transport_->leave(mpi::Clock::now() + kLeaveTimeout);
 }
 

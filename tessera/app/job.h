@@ -48,8 +48,9 @@ class Job {
   Result<bool> has_file(int rank, const FileBytes& file);
 
   /// Ends the work of the other ranks, and leaves. Nobody may use devices of the job any more. If it fails, the process
-  /// must end without destroying what MPI uses. Errors: io (other ranks did not leave; a rank was lost).
-  Result<> leave();
+  /// must end without destroying what MPI uses. is_interrupted: mpirun is ending all ranks already, so that none waits
+  /// for the others. Errors: io (other ranks did not leave; a rank was lost); cancelled (is_interrupted).
+  Result<> leave(bool is_interrupted);
 
  private:
   explicit Job(std::string program) : program_(std::move(program)) {}

@@ -55,7 +55,8 @@ Result<std::vector<HostPlan>> plan_of_hosts(const Engine& engine, const MemoryRe
 }
 
 std::string table_of(const std::vector<HostPlan>& hosts) {
-  std::vector<std::vector<std::string>> rows = {{"bytes"}, {"weights"}, {"kv"}, {"compute"}, {"total"}, {"free"}, {"weights from"}};
+  std::vector<std::vector<std::string>> rows = {{"bytes"}, {"weights"}, {"kv"},          {"compute"},
+                                                {"total"}, {"free"},    {"weights from"}};
   std::string align = "l";
   for (const HostPlan& host : hosts) {
     const std::string cells[] = {fmt::format("{} ({})", host.rank, host.host),

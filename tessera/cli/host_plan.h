@@ -20,8 +20,8 @@ struct HostPlan {
   size_t total() const { return weights + cache + compute; }
 };
 
-/// The ranks with a device that is used, rank 0 first. Empty: only rank 0 is used. Errors: io (a rank is lost); those of
-/// Job::has_file().
+/// The ranks with a device that is used, rank 0 first. Empty: only rank 0 is used. Errors: io (a rank is lost); those
+/// of Job::has_file().
 Result<std::vector<HostPlan>> plan_of_hosts(const Engine& engine, const MemoryReport& report);
 
 /// A table with a column per host.

@@ -131,7 +131,7 @@ int run_arguments(int argc, char** argv, std::string_view commit) {
 // A rank other than 0 of a job of mpirun does nothing but work for rank 0, whose arguments decide what is done.
 int run_worker(Job& job) {
   auto served = job.serve(g_interrupt);
-  if (served) served = job.leave();
+  if (served) served = job.leave(g_interrupt.cancelled());
   if (g_interrupt.cancelled()) return kInterrupted;
   return served ? kDone : report(std::move(served).error().within(job.name()), kRefused);
 }
@@ -145,7 +145,7 @@ int run_program(int argc, char** argv, std::string_view commit) try {
   if ((*job)->rank() != 0) return run_worker(**job);
   const int status = run_arguments(argc, argv, commit);
   // A rank that is lost keeps MPI from ending. The end of this process makes mpirun end all others.
-  if (const auto left = (*job)->leave(); !left) {
+  if (const auto left = (*job)->leave(g_interrupt.cancelled()); !left) {
     const int refused = status == kDone ? report(left.error(), kRefused) : status;
     std::fflush(nullptr);
     ::_exit(refused);

@@ -14,6 +14,7 @@
 #include "tessera/base/stream.h"
 #include "tessera/mpi/file_samples.h"
 #include "tessera/mpi/handshake.h"
+#include "tessera/mpi/worker_copies.h"
 
 namespace tessera::mpi {
 
@@ -73,12 +74,6 @@ struct OpenBackend {
   std::unique_ptr<Stream> stream;                        // destroyed first: its tasks use the rest
 };
 
-// The received bytes, from which the message may borrow.
-struct Request {
-  std::vector<std::byte> bytes;
-  Envelope envelope;
-};
-
 class Worker {
  public:
   Worker(const WorkerOptions& options, Transport& transport)
@@ -123,17 +118,15 @@ class Worker {
   // --- on the thread of the link
 
   void receive(std::vector<std::byte> bytes) {
-    auto request = std::make_shared<Request>();
+    auto request = std::make_shared<ReceivedMessage>();
     request->bytes = std::move(bytes);
     auto envelope = decode(request->bytes);
     if (!envelope) return link_.give_up(kClientRank, std::move(envelope).error());
     request->envelope = std::move(*envelope);
     const uint64_t number = request->envelope.request;
     if (const auto* cancel = std::get_if<CancelRequest>(&request->envelope.message)) return cancel_run(cancel->request);
-    if (const auto* copy = std::get_if<ReceiveCopyRequest>(&request->envelope.message)) {
-      const uint64_t key = copy->copy;
-      return complete_copy(key, [&](Copy& waiting) { waiting.request = std::move(request); });
-    }
+    if (std::holds_alternative<ReceiveCopyRequest>(request->envelope.message))
+      return post_copy(copies_.add_request(std::move(request)));
     auto token = std::make_shared<CancelToken>();
     const bool is_run = std::holds_alternative<RunRequest>(request->envelope.message);
     uint64_t backend = 0;
@@ -168,60 +161,24 @@ class Worker {
       const std::lock_guard lock(mutex_);
       if (const auto run = runs_.find(request); run != runs_.end()) run->second->cancel();
     }
-    const auto waiting = std::ranges::find_if(copies_, [&](const auto& entry) {
-      return entry.second.request != nullptr && entry.second.request->envelope.request == request;
-    });
-    if (waiting == copies_.end()) return;
-    copies_.erase(waiting);
-    answer(request, fail(ErrorCode::cancelled, "the copy was cancelled"));
+    if (copies_.cancel(request)) answer(request, fail(ErrorCode::cancelled, "the copy was cancelled"));
   }
-
-  // The bytes of a copy and the request to take them come from two ranks, in any order. Nothing waits for them: what
-  // comes last posts the work.
-  struct Copy {
-    int from = kClientRank;
-    std::shared_ptr<Request> request, data;
-  };
 
   void receive_copy(int from, std::vector<std::byte> bytes) {
-    auto data = std::make_shared<Request>();
+    auto data = std::make_shared<ReceivedMessage>();
     data->bytes = std::move(bytes);
     auto envelope = decode(data->bytes);
-    const CopyMessage* copy = envelope ? std::get_if<CopyMessage>(&envelope->message) : nullptr;
-    if (copy == nullptr)
-      return link_.give_up(from, envelope ? Error(ErrorCode::format, "a message that a worker does not take")
-                                          : std::move(envelope).error());
-    const uint64_t key = copy->copy;
+    if (!envelope) return link_.give_up(from, std::move(envelope).error());
     data->envelope = std::move(*envelope);
-    complete_copy(key, [&](Copy& waiting) {
-      waiting.from = from;
-      waiting.data = std::move(data);
-    });
+    if (!std::holds_alternative<CopyMessage>(data->envelope.message))
+      return link_.give_up(from, Error(ErrorCode::format, "a message that a worker does not take"));
+    post_copy(copies_.add_data(from, std::move(data)));
   }
 
-  template <class Add>
-  void complete_copy(uint64_t key, Add add) {
-    add(copies_[key]);
-    if (copies_[key].request == nullptr || copies_[key].data == nullptr) return;
-    const Copy copy = std::move(copies_[key]);
-    copies_.erase(key);
+  void post_copy(std::optional<WorkerCopies::Copy> copy) {
     const std::lock_guard lock(mutex_);
-    if (is_stopping_) return;
-    memory_stream_->post([this, copy] { answer(copy.request->envelope.request, take_copy(copy)); });
-  }
-
-  Answer take_copy(const Copy& copy) {
-    const auto& request = std::get<ReceiveCopyRequest>(copy.request->envelope.message);
-    const auto& data = std::get<CopyMessage>(copy.data->envelope.message);
-    if (static_cast<int>(request.from_rank) != copy.from)
-      return fail(ErrorCode::format, "copy {} came from rank {}, want {}", request.copy, copy.from, request.from_rank);
-    std::shared_ptr<Buffer> buffer;
-    TESSERA_ASSIGN(const Tensor to, tensor_of(request.to, buffer));
-    TESSERA_TRY(require_no_gaps(to));
-    if (data.bytes.size() != file_bytes(to))
-      return fail(ErrorCode::format, "{}: {} bytes came, {} wanted", to.name, data.bytes.size(), file_bytes(to));
-    TESSERA_TRY(buffer->set(to, 0, data.bytes));
-    return DoneAnswer{data.bytes.size()};
+    if (!copy || is_stopping_) return;
+    memory_stream_->post([this, copy = std::move(*copy)] { answer(copy.request->envelope.request, take_copy(copy)); });
   }
 
   void end(const std::optional<Error>& why) {
@@ -449,6 +406,20 @@ class Worker {
     return {};
   }
 
+  Answer take_copy(const WorkerCopies::Copy& copy) {
+    const auto& request = std::get<ReceiveCopyRequest>(copy.request->envelope.message);
+    const auto& data = std::get<CopyMessage>(copy.data->envelope.message);
+    if (static_cast<int>(request.from_rank) != copy.from)
+      return fail(ErrorCode::format, "copy {} came from rank {}, want {}", request.copy, copy.from, request.from_rank);
+    std::shared_ptr<Buffer> buffer;
+    TESSERA_ASSIGN(const Tensor to, tensor_of(request.to, buffer));
+    TESSERA_TRY(require_no_gaps(to));
+    if (data.bytes.size() != file_bytes(to))
+      return fail(ErrorCode::format, "{}: {} bytes came, {} wanted", to.name, data.bytes.size(), file_bytes(to));
+    TESSERA_TRY(buffer->set(to, 0, data.bytes));
+    return DoneAnswer{data.bytes.size()};
+  }
+
   static Result<> require_no_gaps(const Tensor& tensor) {
     if (is_contiguous(tensor.dtype, tensor.layout)) return {};
     return fail(ErrorCode::invalid_argument, "copy of {}: a view with gaps", tensor.name);
@@ -529,8 +500,8 @@ class Worker {
   std::map<uint64_t, std::unique_ptr<OpenBackend>> backends_;
   std::map<uint64_t, std::shared_ptr<CancelToken>> runs_;  // by request
   std::map<uint64_t, std::shared_ptr<const File>> files_;
-  std::map<uint64_t, Copy> copies_;  // by number; used by the thread of the link alone
-  std::vector<std::byte> got_;       // used by the stream of memory alone
+  WorkerCopies copies_;         // used by the thread of the link alone
+  std::vector<std::byte> got_;  // used by the stream of memory alone
   std::unique_ptr<Stream> memory_stream_;
   std::array<std::unique_ptr<Stream>, kLoaders> loaders_;
   Link link_;  // destroyed first: its thread uses the other members

@@ -102,6 +102,9 @@ slow_check() {
     threads-programs)
       GTEST_FILTER="-$without_threads" test_folders tsan convert train cli
       ;;
+    threads-mpi)
+      TESSERA_TEST_FULL=1 test_folders tsan mpi
+      ;;
     threads-server)
       test_folders tsan server
       ;;

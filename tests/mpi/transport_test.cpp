@@ -109,7 +109,7 @@ TEST(ThreadNetwork, WrongRanksAndSmallRoomsAreErrors) {
 
 // Each rank sends to the next one and receives from the one before it, on a thread of its own.
 TEST(ThreadNetwork, RandomSchedulesArriveWhole) {
-  const int n_schedules = testing::all_or_few(60, 20);
+  const int n_schedules = testing::all_or_few(1000, 20);
   for (int seed = 0; seed < n_schedules; ++seed) {
     constexpr int kRanks = 3, kMessages = 20;
     const ThreadNetwork network({.n_ranks = kRanks, .latency = microseconds(seed % 5 * 20)});

@@ -94,11 +94,13 @@ class RemoteBackend final : public Backend {
 
 }  // namespace
 
+int32_t wire_threads(const ThreadPoolOptions& threads) {
+  return threads.n_threads == default_thread_count() ? 0 : threads.n_threads;
+}
+
 Result<std::unique_ptr<Backend>> open_backend(const Device& device, const RemoteDevice& remote,
                                               const BackendOptions& options) {
-  // The number that is rank 0's default stands for the worker's own default: machines have different numbers of cores.
-  const int n_threads = options.threads.n_threads == default_thread_count() ? 0 : options.threads.n_threads;
-  const OpenBackendRequest request{remote.index, n_threads, options.activations};
+  const OpenBackendRequest request{remote.index, wire_threads(options.threads), options.activations};
   TESSERA_ASSIGN(const DoneAnswer made, remote.client->ask<DoneAnswer>(remote.rank, request));
   return std::make_unique<RemoteBackend>(device, remote, made.number);
 }

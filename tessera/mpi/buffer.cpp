@@ -58,6 +58,11 @@ WireTensor RemoteBuffer::wire(const Tensor& tensor) const {
 }
 
 Result<> RemoteBuffer::set(const Tensor& tensor, size_t offset, std::span<const std::byte> bytes) {
+  // Small values, such as the inputs of a step, are not waited for: this saves a round trip.
+  if (bytes.size() <= kQuickBytes && twin_.is_host()) {
+    remote_.client->post(remote_.rank, SetRequest{wire(tensor), offset, bytes});
+    return {};
+  }
   const size_t n_piece = piece_bytes(tensor);
   Pieces pieces(remote_);
   const auto finish = [&]() -> Result<> {
@@ -153,7 +158,7 @@ Result<> RemoteBuffer::reset() {
 Result<std::unique_ptr<Buffer>> RemoteBufferType::allocate(size_t bytes, BufferUsage usage) const {
   TESSERA_ASSIGN(const DoneAnswer made,
                  remote_.client->ask<DoneAnswer>(remote_.rank, AllocateRequest{remote_.index, index_, usage, bytes}));
-  return std::make_unique<RemoteBuffer>(*this, remote_, made.number, bytes, usage);
+  return std::make_unique<RemoteBuffer>(*this, twin_, remote_, made.number, bytes, usage);
 }
 
 }  // namespace tessera::mpi

@@ -18,8 +18,10 @@ struct RemoteDevice {
 
 class RemoteBuffer final : public Buffer {
  public:
-  RemoteBuffer(const BufferType& type, RemoteDevice remote, uint64_t number, size_t size, BufferUsage usage)
-      : Buffer(type, size, usage), remote_(std::move(remote)), number_(number) {}
+  /// twin: the type of the same memory in this process.
+  RemoteBuffer(const BufferType& type, const BufferType& twin, RemoteDevice remote, uint64_t number, size_t size,
+               BufferUsage usage)
+      : Buffer(type, size, usage), twin_(twin), remote_(std::move(remote)), number_(number) {}
   ~RemoteBuffer() override { remote_.client->post(remote_.rank, FreeRequest{number_}); }
 
   uint64_t number() const { return number_; }
@@ -36,6 +38,7 @@ class RemoteBuffer final : public Buffer {
   WireTensor wire(const Tensor& tensor) const;
   Result<> copy_between_workers(const RemoteBuffer& source, const Tensor& from, const Tensor& to);
 
+  const BufferType& twin_;
   RemoteDevice remote_;
   uint64_t number_;
 };

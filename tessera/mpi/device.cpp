@@ -100,8 +100,14 @@ class MpiDevice final : public Device {
   Result<std::unique_ptr<Backend>> create_backend(const BackendOptions& options) const override {
     return open_backend(*this, remote_, options);
   }
-  Result<DevicePeaks> measure_peaks(const BackendOptions&) const override {
-    return fail(ErrorCode::unsupported, "{} does not measure peak rates", name_);
+  Result<DevicePeaks> measure_peaks(const BackendOptions& options) const override {
+    TESSERA_ASSIGN(
+        const PeaksAnswer peaks,
+        remote_.client->ask<PeaksAnswer>(remote_.rank, PeaksRequest{remote_.index, wire_threads(options.threads)}));
+    return DevicePeaks{.int8_gmacs = peaks.int8_gmacs,
+                       .f32_gmacs = peaks.f32_gmacs,
+                       .int16_gmacs = peaks.int16_gmacs,
+                       .read_gbps = peaks.read_gbps};
   }
 
  private:

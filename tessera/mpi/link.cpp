@@ -1,6 +1,7 @@
 #include "tessera/mpi/link.h"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <system_error>
@@ -17,6 +18,7 @@ constexpr size_t kMaxSending = 2;                     // frames of a peer that t
 constexpr size_t kMaxMessageBytes = size_t{1} << 30;  // far above any: bounds what a peer can make us keep
 constexpr uint32_t kFrameMagic = 0x5453524d;
 constexpr int kStuckTimeouts = 10;
+constexpr unsigned long kTimerSlackNs = 1000;
 
 enum FrameFlag : uint16_t {
   kLastFrame = 1,  // the message is complete
@@ -128,6 +130,8 @@ bool Link::is_running() const {
 }
 
 void Link::work() {
+  // By default the system rounds pauses up by 50 us, which is longer than the pauses.
+  ::prctl(PR_SET_TIMERSLACK, kTimerSlackNs, 0, 0, 0);
   PollPause pause;
   std::optional<Clock::time_point> close_by;
   while (true) {

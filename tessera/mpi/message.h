@@ -104,6 +104,11 @@ struct FreeRequest {
   static auto members(auto& self) { return std::tie(self.buffer); }
 };
 
+/// Of so few bytes, in plain memory, workers copy at once, on the thread that receives.
+inline constexpr size_t kQuickBytes = size_t{1} << 20;
+
+/// With number 0 it has no answer. Then it must be of at most kQuickBytes in plain memory, so that it precedes all
+/// later requests, and an error is that of the next run.
 struct SetRequest {
   WireTensor tensor;
   uint64_t offset = 0;
@@ -178,6 +183,23 @@ struct OpenBackendRequest {
   int32_t n_threads = 1;  // 0: as many as the worker's options say
   ActivationPrecision activations = ActivationPrecision::automatic;
   static auto members(auto& self) { return std::tie(self.device, self.n_threads, self.activations); }
+};
+
+struct PeaksRequest {
+  uint32_t device = 0;
+  int32_t n_threads = 1;  // 0: as many as the worker's options say
+  static auto members(auto& self) { return std::tie(self.device, self.n_threads); }
+};
+
+/// The members of DevicePeaks.
+struct PeaksAnswer {
+  double int8_gmacs = 0;
+  double f32_gmacs = 0;
+  double int16_gmacs = 0;
+  double read_gbps = 0;
+  static auto members(auto& self) {
+    return std::tie(self.int8_gmacs, self.f32_gmacs, self.int16_gmacs, self.read_gbps);
+  }
 };
 
 struct CloseBackendRequest {
@@ -260,11 +282,11 @@ struct ErrorAnswer {
 };
 
 /// The kind of a message is its place in this list.
-using Message =
-    std::variant<HelloRequest, WelcomeAnswer, MemoryRequest, MemoryAnswer, AllocateRequest, FreeRequest, SetRequest,
-                 GetRequest, ClearRequest, CopyRequest, OpenBackendRequest, CloseBackendRequest, WorkBytesRequest,
-                 CompileRequest, FreePlanRequest, RunRequest, CancelRequest, TimesAnswer, DoneAnswer, BytesAnswer,
-                 ErrorAnswer, OpenFileRequest, LoadRequest, SendCopyRequest, ReceiveCopyRequest, CopyMessage>;
+using Message = std::variant<HelloRequest, WelcomeAnswer, MemoryRequest, MemoryAnswer, AllocateRequest, FreeRequest,
+                             SetRequest, GetRequest, ClearRequest, CopyRequest, OpenBackendRequest, CloseBackendRequest,
+                             WorkBytesRequest, CompileRequest, FreePlanRequest, RunRequest, CancelRequest, TimesAnswer,
+                             DoneAnswer, BytesAnswer, ErrorAnswer, OpenFileRequest, LoadRequest, SendCopyRequest,
+                             ReceiveCopyRequest, CopyMessage, PeaksRequest, PeaksAnswer>;
 
 struct Envelope {
   uint64_t request = 0;  // an answer has the number of its request

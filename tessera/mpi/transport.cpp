@@ -7,15 +7,16 @@ namespace tessera::mpi {
 
 namespace {
 
-constexpr std::chrono::microseconds kSpin{30}, kFirstPause{20}, kLongestPause{200};
+constexpr std::chrono::microseconds kSpin{30}, kShortestPause{20}, kLongestPause{200};
+constexpr int kShareOfWait = 8;
 
 }  // namespace
 
 std::chrono::microseconds PollPause::next(Clock::time_point now) {
   if (!begin_) begin_ = now;
   if (now - *begin_ < kSpin) return std::chrono::microseconds(0);
-  pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
-  return pause_;
+  const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(now - *begin_);
+  return std::clamp(waited / kShareOfWait, kShortestPause, kLongestPause);
 }
 
 Result<size_t> wait_until(Transport& transport, Transport::Ticket ticket, Clock::time_point deadline) {

@@ -42,8 +42,8 @@ class Transport {
   virtual void cancel(Ticket ticket) = 0;
 };
 
-/// The pause between two polls. The first polls follow one another at once, since most answers are quick. Later there
-/// are growing pauses, since other threads compute meanwhile.
+/// The pause between two polls. The first polls follow one another at once, since most answers are quick. Then a pause
+/// is an eighth of the time that has passed, from 20 to 200 us, since other threads compute meanwhile.
 class PollPause {
  public:
   /// The pause before the next poll, 0 at first.
@@ -53,7 +53,6 @@ class PollPause {
 
  private:
   std::optional<Clock::time_point> begin_;
-  std::chrono::microseconds pause_{0};
 };
 
 /// Polls until the send or receive is done. Errors: those of poll(); io (not done at the deadline; it is cancelled).

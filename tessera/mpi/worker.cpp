@@ -127,6 +127,7 @@ class Worker {
     if (const auto* cancel = std::get_if<CancelRequest>(&request->envelope.message)) return cancel_run(cancel->request);
     if (std::holds_alternative<ReceiveCopyRequest>(request->envelope.message))
       return post_copy(copies_.add_request(std::move(request)));
+    if (is_quick(request->envelope.message)) return handle_quickly(request->envelope);
     auto token = std::make_shared<CancelToken>();
     const bool is_run = std::holds_alternative<RunRequest>(request->envelope.message);
     uint64_t backend = 0;
@@ -144,6 +145,45 @@ class Worker {
       const std::lock_guard ended(mutex_);
       runs_.erase(number);
     });
+  }
+
+  // Whether a request copies few bytes of plain memory. The thread of the link does this itself, because waking another
+  // thread takes longer. Rank 0 has waited for the answers to all requests on which these bytes depend.
+  bool is_quick(const Message& message) {
+    const auto fits = [&](const WireTensor& tensor, uint64_t n) {
+      const auto buffer = find_buffer(tensor.buffer);
+      return n <= kQuickBytes && buffer && (*buffer)->type().is_host();
+    };
+    if (const auto* set = std::get_if<SetRequest>(&message)) return fits(set->tensor, set->bytes.size());
+    if (const auto* get = std::get_if<GetRequest>(&message)) return fits(get->tensor, get->n);
+    if (const auto* copy = std::get_if<SendCopyRequest>(&message)) {
+      const auto spec = from_wire(copy->from.spec);
+      return spec && fits(copy->from, span_bytes(spec->dtype, spec->layout));
+    }
+    return false;
+  }
+
+  void handle_quickly(const Envelope& envelope) {
+    if (const auto* set = std::get_if<SetRequest>(&envelope.message)) {
+      const auto done = handle(*set, nullptr, never_);
+      if (!done && envelope.request == 0) defer(done.error());
+      return answer(envelope.request, done);
+    }
+    if (const auto* get = std::get_if<GetRequest>(&envelope.message))
+      return answer(envelope.request, read(*get, quick_bytes_));
+    answer(envelope.request, send_copy(std::get<SendCopyRequest>(envelope.message), quick_bytes_));
+  }
+
+  // The error of a request without an answer is that of the next run.
+  void defer(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    if (!deferred_) deferred_ = error;
+  }
+
+  Result<> take_deferred() {
+    const std::lock_guard lock(mutex_);
+    if (auto error = std::exchange(deferred_, std::nullopt)) return std::unexpected(std::move(*error));
+    return {};
   }
 
   // The backend on whose thread a request runs. The end of a backend is no such request.
@@ -176,8 +216,14 @@ class Worker {
   }
 
   void post_copy(std::optional<WorkerCopies::Copy> copy) {
+    if (!copy) return;
+    const auto& to = std::get<ReceiveCopyRequest>(copy->request->envelope.message).to;
+    const auto& data = std::get<CopyMessage>(copy->data->envelope.message);
+    const auto buffer = find_buffer(to.buffer);
+    if (data.bytes.size() <= kQuickBytes && buffer && (*buffer)->type().is_host())
+      return answer(copy->request->envelope.request, take_copy(*copy));
     const std::lock_guard lock(mutex_);
-    if (!copy || is_stopping_) return;
+    if (is_stopping_) return;
     memory_stream_->post([this, copy = std::move(*copy)] { answer(copy.request->envelope.request, take_copy(copy)); });
   }
 
@@ -252,13 +298,16 @@ class Worker {
     return DoneAnswer{request.bytes.size()};
   }
 
-  Answer handle(const GetRequest& request, OpenBackend*, CancelToken&) {
+  Answer handle(const GetRequest& request, OpenBackend*, CancelToken&) { return read(request, got_); }
+
+  // got: memory of the calling thread, which answers before it handles another request.
+  Answer read(const GetRequest& request, std::vector<std::byte>& got) {
     std::shared_ptr<Buffer> buffer;
     TESSERA_ASSIGN(const Tensor tensor, tensor_of(request.tensor, buffer));
     TESSERA_TRY(require_range(tensor, request.offset, request.n, file_bytes(tensor)));
-    got_.resize(request.n);  // this thread answers before it handles another request
-    TESSERA_TRY(buffer->get(tensor, request.offset, got_));
-    return BytesAnswer{got_};
+    got.resize(request.n);
+    TESSERA_TRY(buffer->get(tensor, request.offset, got));
+    return BytesAnswer{got};
   }
 
   Answer handle(const OpenFileRequest& request, OpenBackend*, CancelToken&) {
@@ -308,14 +357,22 @@ class Worker {
     return DoneAnswer{};
   }
 
-  Answer handle(const SendCopyRequest& request, OpenBackend*, CancelToken&) {
+  Answer handle(const SendCopyRequest& request, OpenBackend*, CancelToken&) { return send_copy(request, got_); }
+
+  Answer send_copy(const SendCopyRequest& request, std::vector<std::byte>& got) {
     std::shared_ptr<Buffer> buffer;
     TESSERA_ASSIGN(const Tensor from, tensor_of(request.from, buffer));
     TESSERA_TRY(require_no_gaps(from));
-    got_.resize(file_bytes(from));
-    TESSERA_TRY(buffer->get(from, 0, got_));
-    TESSERA_TRY(link_.send(static_cast<int>(request.to_rank), encode({0, CopyMessage{request.copy, got_}})));
-    return DoneAnswer{got_.size()};
+    got.resize(file_bytes(from));
+    TESSERA_TRY(buffer->get(from, 0, got));
+    TESSERA_TRY(link_.send(static_cast<int>(request.to_rank), encode({0, CopyMessage{request.copy, got}})));
+    return DoneAnswer{got.size()};
+  }
+
+  Answer handle(const PeaksRequest& request, OpenBackend*, CancelToken&) {
+    TESSERA_ASSIGN(const Device* device, find_device(request.device));
+    TESSERA_ASSIGN(const DevicePeaks peaks, device->measure_peaks({.threads = threads_for(request.n_threads)}));
+    return PeaksAnswer{peaks.int8_gmacs, peaks.f32_gmacs, peaks.int16_gmacs, peaks.read_gbps};
   }
 
   Answer handle(const OpenBackendRequest& request, OpenBackend*, CancelToken&) {
@@ -323,9 +380,8 @@ class Worker {
     auto open = std::make_unique<OpenBackend>();
     open->device = device;
     open->types = device->buffer_types();
-    ThreadPoolOptions threads = options_.threads;
-    if (request.n_threads != 0) threads.n_threads = request.n_threads;
-    TESSERA_ASSIGN(open->backend, device->create_backend({.threads = threads, .activations = request.activations}));
+    TESSERA_ASSIGN(open->backend, device->create_backend(
+                                      {.threads = threads_for(request.n_threads), .activations = request.activations}));
     TESSERA_ASSIGN(open->stream, Stream::create());
     const std::lock_guard lock(mutex_);
     backends_[next_] = std::move(open);
@@ -381,6 +437,7 @@ class Worker {
 
   Answer handle(const RunRequest& request, OpenBackend* open, CancelToken& token) {
     TESSERA_TRY(require_open(open));
+    TESSERA_TRY(take_deferred());
     const auto found = open->plans.find(request.plan);
     if (found == open->plans.end()) return fail(ErrorCode::invalid_argument, "no plan {}", request.plan);
     GraphPlan& plan = *found->second->plan;
@@ -399,6 +456,12 @@ class Worker {
   template <class Other>
   Answer handle(const Other&, OpenBackend*, CancelToken&) {
     return fail(ErrorCode::format, "a message that a worker does not take");
+  }
+
+  ThreadPoolOptions threads_for(int32_t wanted) const {
+    ThreadPoolOptions threads = options_.threads;
+    if (wanted != 0) threads.n_threads = wanted;
+    return threads;
   }
 
   static Result<> require_open(const OpenBackend* open) {
@@ -494,14 +557,16 @@ class Worker {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool has_ended_ = false, is_stopping_ = false;
-  std::optional<Error> lost_;
+  std::optional<Error> lost_, deferred_;
   uint64_t next_ = 1;  // number of a buffer, backend or plan
   std::map<uint64_t, std::shared_ptr<Buffer>> buffers_;
   std::map<uint64_t, std::unique_ptr<OpenBackend>> backends_;
   std::map<uint64_t, std::shared_ptr<CancelToken>> runs_;  // by request
   std::map<uint64_t, std::shared_ptr<const File>> files_;
-  WorkerCopies copies_;         // used by the thread of the link alone
-  std::vector<std::byte> got_;  // used by the stream of memory alone
+  CancelToken never_;
+  std::vector<std::byte> quick_bytes_;  // used by the thread of the link alone
+  WorkerCopies copies_;                 // used by the thread of the link alone
+  std::vector<std::byte> got_;          // used by the stream of memory alone
   std::unique_ptr<Stream> memory_stream_;
   std::array<std::unique_ptr<Stream>, kLoaders> loaders_;
   Link link_;  // destroyed first: its thread uses the other members

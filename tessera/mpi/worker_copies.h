@@ -1,5 +1,5 @@
-// Copies from one worker to another, as the receiver sees them. The request of rank 0 and the bytes come from two ranks,
-// in any order. Nothing waits: whoever adds the second part gets the whole copy.
+// Copies from one worker to another, as the receiver sees them. The request of rank 0 and the bytes come from two
+// ranks, in any order. Nothing waits: whoever adds the second part gets the whole copy.
 #pragma once
 
 #include <map>

@@ -101,6 +101,10 @@ TEST(Mpirun, TextAndPerplexityAreThoseOfOneProcess) {
   TESSERA_OPEN_MPI_OR_SKIP();
   const Args text = {"run", "-m", story_model(), "-p", "Once", "-n", "24", "--temp", "0", "-q", "-t", "1"};
   EXPECT_EQ(run_ranks(2, text + Args{"-dev", "mpi"}).out, run_program(text).out);
+  const ProgramOutput bench =
+      run_ranks(2, {"bench", "-m", story_model(), "-p", "8", "-n", "4", "-r", "1", "-dev", "mpi"});
+  EXPECT_EQ(bench.status, 0) << bench.err;
+  EXPECT_NE(bench.out.find("| tg4 |"), std::string::npos) << bench.out;
   const Args perplexity = {"perplexity", "-m", story_model(), "-f", data_path("stories.txt"), "-c", "64", "--chunks",
                            "4",          "-q", "-t",          "1"};
   const std::string alone = run_program(perplexity).out;

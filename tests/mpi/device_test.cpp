@@ -270,6 +270,20 @@ TEST(MpiDevice, AWorkerOutOfMemoryIsAnErrorThatNamesIt) {
   EXPECT_OK(type.allocate(600, BufferUsage::any));
 }
 
+TEST(MpiDevice, PeakRatesAreThoseOfTheWorker) {
+  const auto fake = [] {
+    return std::make_unique<FakeDevice>(
+        FakeDevice::Options{.peaks = {.int8_gmacs = 4, .f32_gmacs = 3, .int16_gmacs = 2, .read_gbps = 1}});
+  };
+  Cluster cluster({.devices = {fake}});
+  ASSERT_OK(cluster.connect());
+  ASSERT_OK_AND_ASSIGN(const DevicePeaks peaks, cluster.device().measure_peaks({}));
+  EXPECT_EQ(peaks.int8_gmacs, 4);
+  EXPECT_EQ(peaks.f32_gmacs, 3);
+  EXPECT_EQ(peaks.int16_gmacs, 2);
+  EXPECT_EQ(peaks.read_gbps, 1);
+}
+
 TEST(MpiDevice, OtherBuildsAreRefused) {
   Cluster cluster;
   const auto refused = cluster.connect("other");

@@ -60,7 +60,9 @@ std::vector<Message> sample_messages() {
           LoadRequest{sample_tensor(), 68, 2, 4096, 136},
           SendCopyRequest{sample_tensor(), 2, 9},
           ReceiveCopyRequest{sample_tensor(), 1, 9},
-          CopyMessage{9, kPayload}};
+          CopyMessage{9, kPayload},
+          PeaksRequest{0, 2},
+          PeaksAnswer{1, 2, 3, 4}};
 }
 
 std::vector<std::byte> with_right_checksum(std::vector<std::byte> bytes) {
@@ -145,7 +147,7 @@ TEST(Messages, VersionsKindsAndChoicesAreChecked) {
   EXPECT_EQ(old.error().code(), ErrorCode::mismatch);
   bytes = encode({1, MemoryRequest{}});
   bytes[2] = std::byte{200};
-  EXPECT_ERROR(decode(with_right_checksum(bytes)), "a message of kind 200, want 0 to 25");
+  EXPECT_ERROR(decode(with_right_checksum(bytes)), "a message of kind 200, want 0 to 27");
   bytes = encode({1, AllocateRequest{}});
   bytes[24 + 8] = std::byte{4};
   EXPECT_ERROR(decode(with_right_checksum(bytes)), "choice 4");

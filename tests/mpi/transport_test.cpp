@@ -132,6 +132,19 @@ TEST(ThreadNetwork, RandomSchedulesArriveWhole) {
   }
 }
 
+TEST(PollPause, IsAnEighthOfTheWait) {
+  PollPause pause;
+  const Clock::time_point begin = Clock::now();
+  const auto after = [&](int us) { return pause.next(begin + microseconds(us)).count(); };
+  EXPECT_EQ(after(0), 0);
+  EXPECT_EQ(after(29), 0);
+  EXPECT_EQ(after(30), 20);
+  EXPECT_EQ(after(800), 100);
+  EXPECT_EQ(after(5000), 200);
+  pause.restart();
+  EXPECT_EQ(after(5000), 0);
+}
+
 TEST(Recorder, NotesWhatIsComplete) {
   const ThreadNetwork network({});
   Recorder recorder(network.of(1), 3);

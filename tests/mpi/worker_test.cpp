@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "tessera/graph/builder.h"
@@ -104,6 +105,22 @@ TEST_F(MpiWorker, PlacesThatDoNotFitTheirGraphAreRefused) {
   expect_refused([](CompileRequest& r) { r.backend = 99; }, "no such backend");
   ASSERT_OK_AND_ASSIGN(const uint64_t packed, number(AllocateRequest{0, 1, BufferUsage::any, 4096}));
   expect_refused([&](CompileRequest& r) { r.places[2] = {packed, 0}; }, "outside of the device's default memory");
+}
+
+// Nobody waits for small values. If one cannot be set, the next run says so.
+TEST_F(MpiWorker, AnErrorWithoutAnAnswerIsThatOfTheNextRun) {
+  ASSERT_OK_AND_ASSIGN(const uint64_t plan, number(request()));
+  const std::vector<std::byte> four(4), all(4096, std::byte{5});
+  cluster_.client().post(1, SetRequest{floats(buffer_, 4096, 1), 0, four});
+  cluster_.client().post(1, SetRequest{floats(buffer_, 0, 1), 4, four});
+  EXPECT_ERROR(number(RunRequest{backend_, plan, false}), "t: bytes 4096 to 4100 of a buffer of 4096");
+  EXPECT_OK(number(RunRequest{backend_, plan, false}));
+  cluster_.client().post(1, SetRequest{floats(buffer_, 0, 1024), 0, all});
+  Client& client = cluster_.client();
+  ASSERT_OK_AND_ASSIGN(const uint64_t asked, client.start(1, GetRequest{floats(buffer_, 0, 1024), 0, 4096}));
+  ASSERT_OK_AND_ASSIGN(Client::Reply reply, client.finish(asked));
+  ASSERT_OK_AND_ASSIGN(const BytesAnswer got, client.take<BytesAnswer>(1, reply));
+  EXPECT_TRUE(std::ranges::equal(got.bytes, all));
 }
 
 // The memory of a plan stays while the plan does.

@@ -24,6 +24,7 @@ class FakeDevice final : public Device {
     std::function<bool(const Graph&, NodeId)> lacks{};  // nodes that it does not support
     DType no_kv = DType::q8_k;                          // a type that its caches cannot have
     std::string hardware_id{};
+    DevicePeaks peaks{};
   };
   explicit FakeDevice(Options options)
       : options_(std::move(options)), cpu_(cpu::create_device("").value()), memory_(*this) {}
@@ -58,7 +59,7 @@ class FakeDevice final : public Device {
     TESSERA_ASSIGN(auto inner, cpu_->create_backend(options));
     return std::make_unique<FakeBackend>(*this, std::move(inner));
   }
-  Result<DevicePeaks> measure_peaks(const BackendOptions&) const override { return DevicePeaks{}; }
+  Result<DevicePeaks> measure_peaks(const BackendOptions&) const override { return options_.peaks; }
 
  private:
   class FakeBackend final : public Backend {

@@ -37,6 +37,10 @@ test_folders() {
   run_tests "$preset" -R "^($(IFS='|' && echo "$*"))\.fast"
 }
 
+# Vulkan and CUDA run on the CPU here, which takes long. A slow check runs them, and release if it is tested whole.
+without_gpus=(-E '^(vulkan|cuda)\.')
+if [ $# -gt 0 ] || [ $mode = all ]; then without_gpus=(); fi
+
 # Tests of HTML pages spend their time in a browser.
 pages='GraphPage.*'
 # Single-threaded tests: kernels, which threads call independently, readers of damaged input, and HTML pages.
@@ -62,7 +66,7 @@ test_preset() {
       ;;
     *)
       build "$preset"
-      run_tests "$preset" -L "$labels"
+      run_tests "$preset" -L "$labels" "${without_gpus[@]}"
       ;;
   esac
 }
@@ -89,6 +93,9 @@ slow_check() {
       ;;
     all-cases-*)
       TESSERA_TEST_FULL=1 test_folders asan "${1#all-cases-}"
+      ;;
+    emulated-gpus)
+      test_folders release vulkan cuda
       ;;
     vulkan)
       test_folders asan vulkan cuda

@@ -55,7 +55,8 @@ Result<std::string> find_library() {
               library.string());
 }
 
-// The devices of a worker: its GPUs, and its CPU with the fastest instruction set that rank 0 has, too.
+// The device of a worker: its CPU, with the fastest instruction set that rank 0 has, too. GPUs are left out, because
+// rank 0 could make no twins of them.
 Result<std::vector<std::unique_ptr<Device>>> find_worker_devices(std::span<const std::string> wanted) {
   const std::vector<std::string> usable = isa::usable_isas();
   const auto common = std::find_if(wanted.rbegin(), wanted.rend(), [&](const std::string& name) {
@@ -136,9 +137,10 @@ Result<bool> Job::has_file(int rank, const FileBytes& file) {
 }
 
 Result<> Job::greet(const std::vector<std::string>& isas) {
+  TESSERA_TRY(client_->greet(
+      {.identity = mpi::own_identity(program_), .isas = isas, .timeout_ms = static_cast<uint32_t>(timeout_.count())}));
   has_greeted_ = true;
-  return client_->greet(
-      {.identity = mpi::own_identity(program_), .isas = isas, .timeout_ms = static_cast<uint32_t>(timeout_.count())});
+  return {};
 }
 
 Result<> Job::leave(bool is_interrupted) {

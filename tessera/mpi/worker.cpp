@@ -164,20 +164,11 @@ class Worker {
   }
 
   void handle_quickly(const Envelope& envelope) {
-    if (const auto* set = std::get_if<SetRequest>(&envelope.message)) {
-      const auto done = handle(*set, nullptr, never_);
-      if (!done && envelope.request == 0) defer(done.error());
-      return answer(envelope.request, done);
-    }
+    if (const auto* set = std::get_if<SetRequest>(&envelope.message))
+      return answer(envelope.request, handle(*set, nullptr, never_));
     if (const auto* get = std::get_if<GetRequest>(&envelope.message))
       return answer(envelope.request, read(*get, quick_bytes_));
     answer(envelope.request, send_copy(std::get<SendCopyRequest>(envelope.message), quick_bytes_));
-  }
-
-  // The error of a request without an answer is that of the next run.
-  void defer(const Error& error) {
-    const std::lock_guard lock(mutex_);
-    if (!deferred_) deferred_ = error;
   }
 
   Result<> take_deferred() {
@@ -239,9 +230,13 @@ class Worker {
 
   // --- on the threads of streams
 
-  // Messages with number 0 have no answer.
+  // Messages with number 0 have no answer. Their error is that of the next run.
   void answer(uint64_t request, const Answer& done) {
-    if (request == 0) return;
+    if (request == 0) {
+      const std::lock_guard lock(mutex_);
+      if (!done && !deferred_) deferred_ = done.error();
+      return;
+    }
     const Message message = done ? *done : Message(ErrorAnswer{done.error().code(), done.error().message()});
     if (auto sent = link_.send(kClientRank, encode({request, message})); !sent) return;
   }

@@ -115,6 +115,9 @@ TEST_F(MpiWorker, AnErrorWithoutAnAnswerIsThatOfTheNextRun) {
   cluster_.client().post(1, SetRequest{floats(buffer_, 0, 1), 4, four});
   EXPECT_ERROR(number(RunRequest{backend_, plan, false}), "t: bytes 4096 to 4100 of a buffer of 4096");
   EXPECT_OK(number(RunRequest{backend_, plan, false}));
+  cluster_.client().post(1, SetRequest{floats(99, 0, 1), 0, four});
+  EXPECT_OK(number(ClearRequest{buffer_, 0, false}));  // waits until the request before it is done
+  EXPECT_ERROR(number(RunRequest{backend_, plan, false}), "no buffer 99");
   cluster_.client().post(1, SetRequest{floats(buffer_, 0, 1024), 0, all});
   Client& client = cluster_.client();
   ASSERT_OK_AND_ASSIGN(const uint64_t asked, client.start(1, GetRequest{floats(buffer_, 0, 1024), 0, 4096}));

@@ -132,7 +132,8 @@ Result<> RemoteBuffer::copy_between_workers(const RemoteBuffer& source, const Te
   const uint64_t copy = client.new_copy();
   TESSERA_ASSIGN(
       const uint64_t receiving,
-      client.start(remote_.rank, ReceiveCopyRequest{wire(to), static_cast<uint32_t>(source.remote_.rank), copy}));
+      client.start(remote_.rank, ReceiveCopyRequest{wire(to), static_cast<uint32_t>(source.remote_.rank), copy},
+                   source.remote_.rank));
   auto sent = client.ask<DoneAnswer>(source.remote_.rank,
                                      SendCopyRequest{source.wire(from), static_cast<uint32_t>(remote_.rank), copy});
   if (!sent) client.post(remote_.rank, CancelRequest{receiving});  // nothing will come

@@ -47,12 +47,13 @@ Result<> Client::greet(const HelloRequest& hello) {
   return {};
 }
 
-Result<uint64_t> Client::start(int rank, const Message& request) {
+Result<uint64_t> Client::start(int rank, const Message& request, std::optional<int> other) {
   uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
     number = next_++;
     pending_[number].rank = rank;
+    pending_[number].other = other;
   }
   auto sent = link_.send(rank, encode({number, request}));
   if (sent) return number;
@@ -148,7 +149,7 @@ void Client::end(int rank, const std::optional<Error>& why) {
     const std::lock_guard lock(mutex_);
     has_lost_ = true;
     for (auto& [number, pending] : pending_) {
-      if (pending.rank != rank || pending.is_done) continue;
+      if ((pending.rank != rank && pending.other != rank) || pending.is_done) continue;
       pending.reply = std::unexpected(error);
       pending.is_done = true;
     }

@@ -55,8 +55,9 @@ class Client {
   /// mismatch (it must load from its own file, and has none or another one).
   Result<std::optional<uint64_t>> find_file(int rank, const FileBytes& file);
 
-  /// Sends a request and returns its number, for finish(). Errors: io (the worker is lost).
-  Result<uint64_t> start(int rank, const Message& request);
+  /// Sends a request and returns its number, for finish(). other: a worker without which no answer comes. Errors: io
+  /// (the worker is lost).
+  Result<uint64_t> start(int rank, const Message& request, std::optional<int> other = std::nullopt);
   /// Waits for the answer. If the token is cancelled, the worker is told so, and its answer is awaited nevertheless.
   /// There is no limit on the time of a request as long as the worker shows signs of life. Errors: those that the
   /// worker answers; io (the worker is lost).
@@ -83,12 +84,13 @@ class Client {
  private:
   struct Pending {
     int rank = 0;
+    std::optional<int> other{};
     bool is_done = false;
     Result<Reply> reply = Reply{};
   };
 
   Client(Transport& transport, const std::vector<int>& peers, const LinkOptions& options)
-      : link_(transport, peers, peers, options) {}
+      : link_(transport, peers, options) {}
   void receive(int from, std::vector<std::byte> bytes);
   void end(int rank, const std::optional<Error>& why);
 

@@ -39,13 +39,11 @@ constexpr size_t kFrameHeadBytes = 24;
 
 }  // namespace
 
-Link::Link(Transport& transport, const std::vector<int>& peers, const std::vector<int>& watched,
-           const LinkOptions& options)
+Link::Link(Transport& transport, const std::vector<int>& peers, const LinkOptions& options)
     : transport_(transport), options_(options), timeout_(options.timeout) {
   for (const int rank : peers) {
     peers_.push_back(std::make_unique<Peer>());
     peers_.back()->rank = rank;
-    peers_.back()->is_watched = std::ranges::find(watched, rank) != watched.end();
     peers_.back()->name = rank == 0 ? "rank 0" : fmt::format("mpi:{}", rank);
   }
 }
@@ -171,7 +169,7 @@ bool Link::step(Peer& peer) {
   if (wanted_end) lose(peer, std::move(wanted_end), true);
   // Frames that arrived while this thread did not run have been read by now, so it blames nobody for its own pause.
   const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - peer.heard);
-  if (peer.is_watched && peer.receives && silence > timeout_.load())
+  if (peer.receives && silence > timeout_.load())
     lose(peer, Error(ErrorCode::io, fmt::format("{}: no sign of life for {} ms", name_of(peer.rank), silence.count())),
          true);
   return send_frames(peer) || has_moved;
@@ -268,7 +266,7 @@ std::optional<Link::Outgoing> Link::next_part(Peer& peer) {
   const std::lock_guard lock(mutex_);
   if (peer.outgoing.empty()) {
     const auto pause = std::min(options_.heartbeat, timeout_.load() / 4);
-    const bool is_due = peer.is_watched && !peer.lost && peer.sending.empty() && Clock::now() - peer.sent >= pause;
+    const bool is_due = !peer.lost && peer.sending.empty() && Clock::now() - peer.sent >= pause;
     return is_due ? std::optional<Outgoing>({{}, kHeartbeat}) : std::nullopt;
   }
   Outgoing& first = peer.outgoing.front();

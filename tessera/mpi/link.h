@@ -35,10 +35,8 @@ class Link {
     std::function<void(int rank, const std::optional<Error>& why)> ended;
   };
 
-  /// watched: the peers with which heartbeats are exchanged. Of other peers, silence means nothing. The transport must
-  /// outlive the link.
-  Link(Transport& transport, const std::vector<int>& peers, const std::vector<int>& watched,
-       const LinkOptions& options);
+  /// The transport must outlive the link.
+  Link(Transport& transport, const std::vector<int>& peers, const LinkOptions& options);
   /// Sends what is queued and a farewell, for at most the timeout.
   ~Link();
   Link(const Link&) = delete;
@@ -70,7 +68,6 @@ class Link {
   };
   struct Peer {
     int rank = 0;
-    bool is_watched = false;
     // Guarded by the mutex:
     std::string name;
     std::deque<Outgoing> outgoing;

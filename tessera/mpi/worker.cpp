@@ -77,7 +77,7 @@ struct OpenBackend {
 class Worker {
  public:
   Worker(const WorkerOptions& options, Transport& transport)
-      : options_(options), link_(transport, other_ranks(transport), {kClientRank}, options.link) {}
+      : options_(options), link_(transport, other_ranks(transport), options.link) {}
 
   Result<> serve() {
     TESSERA_ASSIGN(memory_stream_, Stream::create());
@@ -93,7 +93,10 @@ class Worker {
                                  },
                              .ended =
                                  [this](int rank, const std::optional<Error>& why) {
-                                   if (rank == kClientRank) end(why);
+                                   if (rank == kClientRank)
+                                     end(why);
+                                   else
+                                     end_copies(rank, why);
                                  }}));
     std::unique_lock lock(mutex_);
     const auto is_stopped = [&] { return options_.stop != nullptr && options_.stop->cancelled(); };
@@ -125,8 +128,11 @@ class Worker {
     request->envelope = std::move(*envelope);
     const uint64_t number = request->envelope.request;
     if (const auto* cancel = std::get_if<CancelRequest>(&request->envelope.message)) return cancel_run(cancel->request);
-    if (std::holds_alternative<ReceiveCopyRequest>(request->envelope.message))
+    if (const auto* copy = std::get_if<ReceiveCopyRequest>(&request->envelope.message)) {
+      const auto gone = gone_.find(static_cast<int>(copy->from_rank));
+      if (gone != gone_.end()) return answer(number, std::unexpected(gone->second));
       return post_copy(copies_.add_request(std::move(request)));
+    }
     if (is_quick(request->envelope.message)) return handle_quickly(request->envelope);
     auto token = std::make_shared<CancelToken>();
     const bool is_run = std::holds_alternative<RunRequest>(request->envelope.message);
@@ -204,6 +210,13 @@ class Worker {
     if (!std::holds_alternative<CopyMessage>(data->envelope.message))
       return link_.give_up(from, Error(ErrorCode::format, "a message that a worker does not take"));
     post_copy(copies_.add_data(from, std::move(data)));
+  }
+
+  // Another worker is lost, or has ended. Nothing that it should have sent will come.
+  void end_copies(int rank, const std::optional<Error>& why) {
+    const Error error = why ? *why : Error(ErrorCode::io, link_.name_of(rank) + " has ended");
+    for (const uint64_t request : copies_.cancel_from(rank)) answer(request, std::unexpected(error));
+    gone_.emplace(rank, error);
   }
 
   void post_copy(std::optional<WorkerCopies::Copy> copy) {
@@ -558,6 +571,7 @@ class Worker {
   std::map<uint64_t, std::unique_ptr<OpenBackend>> backends_;
   std::map<uint64_t, std::shared_ptr<CancelToken>> runs_;  // by request
   std::map<uint64_t, std::shared_ptr<const File>> files_;
+  std::map<int, Error> gone_;  // other workers that are lost; used by the thread of the link alone
   CancelToken never_;
   std::vector<std::byte> quick_bytes_;  // used by the thread of the link alone
   WorkerCopies copies_;                 // used by the thread of the link alone

@@ -24,6 +24,18 @@ bool WorkerCopies::cancel(uint64_t request) {
          }) != 0;
 }
 
+std::vector<uint64_t> WorkerCopies::cancel_from(int rank) {
+  std::vector<uint64_t> requests;
+  std::erase_if(copies_, [&](const auto& entry) {
+    const std::shared_ptr<ReceivedMessage>& request = entry.second.request;
+    const bool waits = request != nullptr &&
+                       static_cast<int>(std::get<ReceiveCopyRequest>(request->envelope.message).from_rank) == rank;
+    if (waits) requests.push_back(request->envelope.request);
+    return waits;
+  });
+  return requests;
+}
+
 std::optional<WorkerCopies::Copy> WorkerCopies::take_if_whole(uint64_t number) {
   const auto copy = copies_.find(number);
   if (copy->second.request == nullptr || copy->second.data == nullptr) return std::nullopt;

@@ -31,6 +31,8 @@ class WorkerCopies {
   std::optional<Copy> add_data(int from, std::shared_ptr<ReceivedMessage> data);
   /// Forgets a copy whose data has not come. Returns false if no such request waits.
   bool cancel(uint64_t request);
+  /// Forgets all requests that wait for data of a rank, and returns their numbers.
+  std::vector<uint64_t> cancel_from(int rank);
 
  private:
   std::optional<Copy> take_if_whole(uint64_t number);

@@ -222,6 +222,23 @@ TEST(MpiDevice, CopiesBetweenWorkersDoNotPassThroughRank0) {
   ASSERT_OK(b.buffer->copy(a.tensor, b.tensor));
 }
 
+// The receiver is there and waits for bytes that nobody sends any more: of a sender that is lost before it has
+// answered, and of one that has answered.
+TEST(MpiDevice, CopiesFromASilentWorkerAreErrors) {
+  Cluster cluster({.network = {.n_ranks = 3}, .link = {.heartbeat = milliseconds(20), .timeout = milliseconds(3000)}});
+  ASSERT_OK(cluster.connect());
+  const OwnedTensor a(cluster.device(0).buffer_type(), "a", DType::f32, {64}, {}),
+      b(cluster.device(1).buffer_type(), "b", DType::f32, {64}, {});
+  EXPECT_OK(b.buffer->copy(a.tensor, b.tensor));
+  const mpi::WireTensor to{.spec = mpi::to_wire(b.tensor), .name = "b", .buffer = 1, .offset = 0};
+  ASSERT_OK_AND_ASSIGN(const uint64_t waiting, cluster.client().start(2, mpi::ReceiveCopyRequest{to, 1, 77}));
+  cluster.network().silence(1);
+  EXPECT_ERROR(b.buffer->copy(a.tensor, b.tensor), "mpi:1 (host1): no sign of life for ");
+  EXPECT_ERROR(cluster.client().finish(waiting), "mpi:1: no sign of life for ");  // as the receiver says
+  EXPECT_ERROR(cluster.client().ask<mpi::DoneAnswer>(2, mpi::ReceiveCopyRequest{to, 1, 78}), "mpi:1: no sign of life");
+  EXPECT_OK(b.buffer->clear(std::byte{1}));
+}
+
 // Two workers that send to each other at the same time must not wait for each other.
 TEST(MpiDevice, CopiesInBothDirectionsAtATime) {
   Cluster cluster({.network = {.n_ranks = 3}});

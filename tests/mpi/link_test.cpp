@@ -25,7 +25,7 @@ Text text_of(std::string_view text) {
 class Side {
  public:
   Side(const ThreadNetwork& network, int rank, const LinkOptions& options)
-      : link_(std::make_unique<Link>(network.of(rank), std::vector{1 - rank}, std::vector{1 - rank}, options)) {
+      : link_(std::make_unique<Link>(network.of(rank), std::vector{1 - rank}, options)) {
     EXPECT_OK(link_->start({.received =
                                 [this](int, Text message) {
                                   const std::lock_guard lock(mutex_);

@@ -114,6 +114,7 @@ mend() { ip -n hostb link set net0 up; }
 for way in kill stop cut; do
   longest=0
   for ((i = 0; i < n_kills; ++i)); do
+    rm -f "$tmp/out"
     job 3 run -m "$model" -p Once -n 100000 -c 128 --context-shift --ignore-eos -t 1 -dev mpi --mpi-timeout 2 >"$tmp/out" 2>"$tmp/err" &
     job=$!
     until [ "$(stat -c %s "$tmp/out" 2>/dev/null || echo 0)" -gt 200 ]; do sleep 0.05; done

@@ -202,6 +202,24 @@ inline void add_shared_expert(FloatModel& m, int il, const FloatModel& of) {
   }
 }
 
+/// Layers from the second on have experts and a shared one.
+inline void add_mixture(FloatModel& m, const std::string& arch, bool is_normalized, float scale) {
+  const FloatModel dense = m;
+  become_experts(m, 1, 4);
+  for (int il = 1; m.find(of_layer(il, "attn_norm.weight")) != nullptr; ++il) add_shared_expert(m, il, dense);
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, uint32_t>>{{"expert_count", 4},
+                                                               {"expert_used_count", 2},
+                                                               {"expert_feed_forward_length", 192},
+                                                               {"expert_shared_count", 1},
+                                                               {"expert_shared_feed_forward_length", 192},
+                                                               {"leading_dense_block_count", 1},
+                                                               {"expert_gating_func", 2}})
+    m.keys.set(arch + "." + key, value);
+  m.keys.set(arch + ".expert_weights_norm", is_normalized);
+  m.keys.set(arch + ".expert_weights_scale", scale);
+}
+
 /// A model without tensors, with the sizes that hub_folder_of() states.
 inline FloatModel empty_model(const std::string& architecture) {
   FloatModel model = twin_of("qwen3-dense", architecture);

@@ -250,24 +250,6 @@ TEST(RoundTripsNewer, GemmaEmbeddingHasLayersAfterPooling) {
 const nlohmann::json kExpertsConfig = {
     {"num_experts", 4}, {"num_experts_per_tok", 2}, {"num_shared_experts", 1}, {"moe_intermediate_size", 192}};
 
-/// Layers from the second on have experts and a shared one.
-void add_mixture(FloatModel& m, const std::string& arch, bool is_normalized, float scale) {
-  const FloatModel dense = m;
-  become_experts(m, 1, 4);
-  for (int il = 1; m.find(of_layer(il, "attn_norm.weight")) != nullptr; ++il) add_shared_expert(m, il, dense);
-  for (const auto& [key, value] :
-       std::initializer_list<std::pair<const char*, uint32_t>>{{"expert_count", 4},
-                                                               {"expert_used_count", 2},
-                                                               {"expert_feed_forward_length", 192},
-                                                               {"expert_shared_count", 1},
-                                                               {"expert_shared_feed_forward_length", 192},
-                                                               {"leading_dense_block_count", 1},
-                                                               {"expert_gating_func", 2}})
-    m.keys.set(arch + "." + key, value);
-  m.keys.set(arch + ".expert_weights_norm", is_normalized);
-  m.keys.set(arch + ".expert_weights_scale", scale);
-}
-
 TEST(RoundTripsNewer, Hy3) {
   FloatModel m = twin_of("qwen3-dense", "hy_v3");
   add_mixture(m, "hy_v3", true, 2.5f);

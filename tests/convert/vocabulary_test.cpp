@@ -247,6 +247,31 @@ TEST(SpecialTokens, ClassesHaveRules) {
   EXPECT_EQ(id_of(nemotron, SpecialToken::unknown), 1u);
 }
 
+TEST(SpecialTokens, LagunaListsTheEndOfATurn) {
+  TokenizerFiles files;
+  write_words(files, "a\nb\nc\n")
+      .write("added_tokens.json", Json{{"</assistant>", 3}})
+      .write("tokenizer_config.json", Json{{"chat_template", "older"}})
+      .write("chat_template.jinja", "newer");
+  Json config = {
+      {"architectures", list({"LagunaForCausalLM"})}, {"bos_token_id", 1}, {"eos_token_id", list({2, 1, 3})}};
+  const Vocabulary laguna = read_files(files, config).vocabulary.value();
+  EXPECT_EQ(id_of(laguna, SpecialToken::eos), 2u);
+  EXPECT_EQ(id_of(laguna, SpecialToken::eot), 3u);
+  EXPECT_EQ(laguna.types[3], TokenType::control);
+  EXPECT_EQ(laguna.chat_template, "newer");
+  config["eos_token_id"] = 2;
+  EXPECT_EQ(id_of(read_files(files, config).vocabulary.value(), SpecialToken::eot), std::nullopt);
+  config["eos_token_id"] = list({2, 9});
+  EXPECT_EQ(id_of(read_files(files, config).vocabulary.value(), SpecialToken::eot), std::nullopt);
+  config["eos_token_id"] = list({2, 3});
+  config["architectures"] = list({"LlamaForCausalLM"});
+  const Vocabulary other = read_files(files, config).vocabulary.value();
+  EXPECT_EQ(id_of(other, SpecialToken::eot), std::nullopt);
+  EXPECT_EQ(other.types[3], TokenType::user_defined);
+  EXPECT_EQ(other.chat_template, "older");
+}
+
 // A byte-level tokenizer.json with tokens a to d and a post-processor.
 Json processed_tokenizer(const Json& post_processor) {
   return {{"pre_tokenizer", {{"type", "ByteLevel"}}},

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "tessera/convert/vocabulary/vocabulary_classes.h"
 #include "tessera/text/chat/builtin_templates.h"
 #include "tessera/text/template/template.h"
 #include "tessera/text/utf8.h"
@@ -89,8 +90,10 @@ class TemplateCollector {
 
 Result<> add_chat_templates(const TokenizerFolder& folder, Vocabulary& vocabulary) {
   TemplateCollector collector(folder, vocabulary);
+  const bool has_file = folder.first_of({"chat_template.jinja"}).has_value();
+  if (has_file && is_laguna(folder.config().class_name())) return collector.add_jinja_files();
   if (const Json* json = folder.setting("chat_template")) return collector.add_json("tokenizer_config.json", *json);
-  if (folder.first_of({"chat_template.jinja"})) return collector.add_jinja_files();
+  if (has_file) return collector.add_jinja_files();
   TESSERA_ASSIGN(const JsonTree file, folder.read_json_file("chat_template.json"));
   if (file) {
     const auto json = file->is_object() ? file->find("chat_template") : file->end();

@@ -80,6 +80,21 @@ class SpecialIds {
   VocabularyDraft& draft_;
 };
 
+/// Of the ids in eos_token_id, a further one that does not begin texts ends a turn. A tag that ends a turn is a control
+/// token, also where the tokenizer says that it is a usual one.
+Result<> add_turn_end(const TokenizerFolder& folder, SpecialIds& ids, TokenTable& tokens) {
+  using enum text::SpecialToken;
+  const Json* const listed = folder.config().find({"eos_token_id"});
+  if (listed != nullptr && listed->is_array()) {
+    TESSERA_ASSIGN(const auto ends, folder.config().integers({"eos_token_id"}, 0, INT32_MAX));
+    for (const int64_t id : ends.value_or(std::vector<int64_t>{}))
+      if (id != ids.of(eos) && id != ids.of(bos)) ids.offer(eot, id, folder.config().path() + ": eos_token_id");
+  }
+  for (VocabularyToken& token : tokens.all())
+    if (token.text == "</assistant>") token.type = text::TokenType::control;
+  return {};
+}
+
 /// Whether a token is added at an end of texts, if its id is known.
 bool adds_token(const TokenizerFolder& folder, VocabularyDraft& draft, text::SpecialToken which,
                 std::string_view setting, const std::vector<std::string>* added, bool otherwise) {
@@ -124,6 +139,7 @@ Result<> set_special_ids(const TokenizerFolder& folder, VocabularyDraft& draft) 
   ids.offer(padding, draft.pad_id, draft.file + ": pad_id");
   if (!ids.of(bos)) ids.of(bos) = ids.of(cls);
   if (!ids.of(eos)) ids.of(eos) = ids.of(separator);
+  if (is_laguna(folder.config().class_name())) return add_turn_end(folder, ids, draft.tokens);
   return {};
 }
 

@@ -82,4 +82,6 @@ bool is_gemma4(std::string_view class_name) { return class_name.starts_with("Gem
 
 bool is_xlm_roberta(std::string_view class_name) { return class_name.starts_with("XLMRoberta"); }
 
+bool is_laguna(std::string_view class_name) { return class_name.starts_with("Laguna"); }
+
 }  // namespace tessera::convert

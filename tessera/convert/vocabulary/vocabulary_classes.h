@@ -37,5 +37,8 @@ bool class_looks_for_specials(std::string_view class_name);
 bool is_gemma4(std::string_view class_name);
 /// Classes of XLM-RoBERTa, whose ids are not those of its SentencePiece model.
 bool is_xlm_roberta(std::string_view class_name);
+/// Classes whose eos_token_id lists the end of a turn too, and whose chat_template.jinja is newer than the template in
+/// tokenizer_config.json.
+bool is_laguna(std::string_view class_name);
 
 }  // namespace tessera::convert

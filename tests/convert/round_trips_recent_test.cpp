@@ -114,5 +114,120 @@ TEST(RoundTripsRecent, LagunaRefusesWhatItsArchitectureLacks) {
                  "full_attention.partial_rotary_factor is 1.5");
 }
 
+/// Rows of k, transposed, and of v, for one head after another.
+HubPiece kv_b_of_heads(std::vector<HubPiece> p) {
+  const HubPiece k = exchanged(p[0]), &v = p[1];
+  HubPiece all{.shape = {k.shape[0] * (k.shape[1] + v.shape[1]), k.shape[2]}};
+  for (int64_t head = 0; head < k.shape[0]; ++head)
+    for (const HubPiece* const piece : {&k, &v})
+      all.values.insert(all.values.end(), piece->values.begin() + head * piece->n_columns(),
+                        piece->values.begin() + (head + 1) * piece->n_columns());
+  return all;
+}
+
+FloatModel mistral4_model() {
+  constexpr int64_t kHeads = 4, kQueries = 24, kLatent = 32, kPlain = 16, kRotated = 8, kValues = 12;
+  FloatModel m = empty_model("mistral4");
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, int64_t>>{{"attention.head_count_kv", 1},
+                                                              {"attention.q_lora_rank", kQueries},
+                                                              {"attention.kv_lora_rank", kLatent},
+                                                              {"attention.key_length", kLatent + kRotated},
+                                                              {"attention.value_length", kLatent},
+                                                              {"attention.key_length_mla", kPlain + kRotated},
+                                                              {"attention.value_length_mla", kValues},
+                                                              {"rope.dimension_count", kRotated},
+                                                              {"rope.scaling.original_context_length", 16},
+                                                              {"leading_dense_block_count", 1},
+                                                              {"expert_count", 4},
+                                                              {"expert_used_count", 2},
+                                                              {"expert_shared_count", 1},
+                                                              {"expert_feed_forward_length", 96}})
+    m.keys.set(std::string("mistral4.") + key, static_cast<uint32_t>(value));
+  m.keys.set("mistral4.expert_weights_norm", true);
+  m.keys.set("mistral4.expert_weights_scale", 1.5f);
+  m.keys.set("mistral4.attention.temperature_scale", 0.25f);
+  m.keys.set("mistral4.rope.scaling.type", "yarn");
+  m.keys.set("mistral4.rope.scaling.factor", 4.0f);
+  m.keys.set("mistral4.rope.scaling.yarn_log_multiplier", 0.1f);
+  add_weight(m, "token_embd.weight", {128, 256});
+  add_norm(m, "output_norm", 128);
+  add_linear(m, "output", 128, 256);
+  for (const int il : {0, 1}) {
+    const auto name = [&](const char* part) { return of_layer(il, part); };
+    for (const char* norm : {"attn_norm", "ffn_norm"}) add_norm(m, name(norm), 128);
+    add_linear(m, name("attn_q_a"), 128, kQueries);
+    add_norm(m, name("attn_q_a_norm"), kQueries);
+    add_linear(m, name("attn_q_b"), kQueries, kHeads * (kPlain + kRotated));
+    add_linear(m, name("attn_kv_a_mqa"), 128, kLatent + kRotated);
+    add_norm(m, name("attn_kv_a_norm"), kLatent);
+    add_weight(m, name("attn_k_b.weight"), {kPlain, kLatent, kHeads});
+    add_weight(m, name("attn_v_b.weight"), {kLatent, kValues, kHeads});
+    add_linear(m, name("attn_output"), kHeads * kValues, 128);
+    const std::string end = il == 0 ? "" : "_shexp";
+    const int64_t n_ff = il == 0 ? 192 : 96;
+    for (const char* part : {"ffn_gate", "ffn_up"}) add_linear(m, of_layer(il, part + end), 128, n_ff);
+    add_linear(m, of_layer(il, "ffn_down" + end), n_ff, 128);
+  }
+  add_linear(m, "blk.1.ffn_gate_inp", 128, 4);
+  add_weight(m, "blk.1.ffn_gate_up_exps.weight", {128, 2 * 96, 4});
+  add_weight(m, "blk.1.ffn_down_exps.weight", {96, 128, 4});
+  return m;
+}
+
+RoundTrip mistral4_trip() {
+  const std::string attention = "model.layers.{i}.self_attn.", experts = "model.layers.{i}.mlp.experts.";
+  return {.class_name = "Mistral4ForCausalLM",
+          .model = mistral4_model(),
+          .config = {{"q_lora_rank", 24},
+                     {"kv_lora_rank", 32},
+                     {"qk_nope_head_dim", 16},
+                     {"qk_rope_head_dim", 8},
+                     {"v_head_dim", 12},
+                     {"num_key_value_heads", 4},
+                     {"first_k_dense_replace", 1},
+                     {"n_routed_experts", 4},
+                     {"num_experts_per_tok", 2},
+                     {"n_shared_experts", 1},
+                     {"moe_intermediate_size", 96},
+                     {"norm_topk_prob", true},
+                     {"routed_scaling_factor", 1.5},
+                     {"rope_theta", nullptr},
+                     {"rope_parameters",
+                      {{"rope_type", "yarn"},
+                       {"rope_theta", 10000.0},
+                       {"factor", 4.0},
+                       {"mscale_all_dim", 1.0},
+                       {"llama_4_scaling_beta", 0.25},
+                       {"original_max_position_embeddings", 16}}}},
+          .rows = {{attention + "q_a_proj.weight", "attn_q_a.weight"},
+                   {attention + "q_a_layernorm.weight", "attn_q_a_norm.weight"},
+                   {attention + "q_b_proj.weight", "attn_q_b.weight"},
+                   {attention + "kv_a_proj_with_mqa.weight", "attn_kv_a_mqa.weight"},
+                   {attention + "kv_a_layernorm.weight", "attn_kv_a_norm.weight"},
+                   {attention + "kv_b_proj.weight", "attn_k_b.weight attn_v_b.weight", kv_b_of_heads},
+                   {experts + "gate_up_proj", "ffn_gate_up_exps.weight"},
+                   {experts + "down_proj", "ffn_down_exps.weight"}}};
+}
+
+TEST(RoundTripsRecent, Mistral4HasLatentAttention) {
+  expect_round_trip(mistral4_trip());
+  expect_in(refusal_with(mistral4_trip(), {{"rope_interleave", false}}), "rope_interleave is false, want true");
+}
+
+TEST(RoundTripsRecent, Mistral4MayBeTheTextOfAModelForImages) {
+  RoundTrip trip = mistral4_trip();
+  trip.class_name = "Mistral3ForConditionalGeneration";
+  trip.config["text_config"] = {{"model_type", "mistral4"}};
+  trip.extra = {"vision_tower.x.weight", "multi_modal_projector.x.weight"};
+  for (const std::string outer : {"language_model.model.", "model.language_model."}) {
+    HubFolder folder = hub_folder_of(trip);
+    for (HubTensor& tensor : folder.tensors) tensor.name = with_place(tensor.name, "model.", outer);
+    expect_folder(folder, trip);
+  }
+  trip.config["text_config"] = {{"model_type", "ministral3"}};
+  EXPECT_FALSE(convert_to_floats(hub_folder_of(trip).write("refused")).has_value()) << "mistral3 has other tensors";
+}
+
 }  // namespace
 }  // namespace tessera::convert

@@ -1,5 +1,5 @@
 // DeepSeek V1 with the rows of Llama; V2 and V3: multi-head latent attention, of which GGUF stores the compressed
-// form; and Kimi Linear, which has it in some layers.
+// form; Mistral 4 in the form of V2; and Kimi Linear, which has it in some layers.
 #include "tessera/convert/checkpoints/mamba_pieces.h"
 #include "tessera/convert/checkpoints/model_class.h"
 #include "tessera/convert/checkpoints/pieces.h"
@@ -83,6 +83,29 @@ Result<> finish_deepseek(ModelDraft& draft) {
   TESSERA_ASSIGN(const auto is_normalized, draft.config.flag({"norm_topk_prob"}));
   if (is_normalized.value_or(false)) draft.builder.set(draft.key("expert_weights_norm"), true);
   return {};
+}
+
+// Experts keep gate and up in one matrix.
+constexpr TensorRule kMistral4Rules[] = {
+    {"model.layers.{i}.mlp.experts.gate_up_proj", "blk.{i}.ffn_gate_up_exps.weight"},
+};
+
+constexpr KeyRow kMistral4Keys[] = {
+    {"attention.temperature_scale", "rope_parameters.llama_4_scaling_beta rope_scaling.llama_4_scaling_beta",
+     KeyType::f32},
+};
+
+// Models for images have a class that they share with those of Mistral 3.
+Result<bool> is_mistral4(const HubConfig& config) {
+  TESSERA_ASSIGN(const auto type, config.text({"model_type"}));
+  return type == "mistral4" || config.class_name() == "Mistral4ForCausalLM";
+}
+
+Result<> finish_mistral4(ModelDraft& draft) {
+  TESSERA_ASSIGN(const auto has_pairs, draft.config.flag({"rope_interleave"}));
+  if (!has_pairs.value_or(true))
+    return fail(ErrorCode::unsupported, "{}: rope_interleave is false, want true", draft.config.path());
+  return finish_deepseek(draft);
 }
 
 constexpr TensorRule kDeepseek1Rules[] = {
@@ -180,6 +203,14 @@ constexpr ModelClass kDeepseekClasses[] = {
      .keys = kDeepseekKeys,
      .later_layers = LaterLayers::dropped,
      .finish = finish_deepseek},
+    {.names = "Mistral4ForCausalLM Mistral3ForConditionalGeneration",
+     .architecture = "mistral4",
+     .rules = kMistral4Rules,
+     .keys = kMistral4Keys,
+     .shared_rules = kDeepseekRules,
+     .shared_keys = kDeepseekKeys,
+     .fits = is_mistral4,
+     .finish = finish_mistral4},
     {.names = "DeepseekV3ForCausalLM Glm4MoeLiteForCausalLM",
      .architecture = "deepseek2",
      .rules = kDeepseekRules,

@@ -229,5 +229,162 @@ TEST(RoundTripsRecent, Mistral4MayBeTheTextOfAModelForImages) {
   EXPECT_FALSE(convert_to_floats(hub_folder_of(trip).write("refused")).has_value()) << "mistral3 has other tensors";
 }
 
+constexpr int kMimo2Layers = 2, kMimo2Blocks = 5;
+
+// Layer 1 has a window, a sink for each head, and experts. Three blocks predict further tokens. The last one has q, k
+// and v in one matrix.
+FloatModel mimo2_model() {
+  FloatModel m = twin_of("qwen3-dense", "mimo2");
+  become_experts(m, 1, 4);
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, uint32_t>>{{"block_count", kMimo2Blocks},
+                                                               {"nextn_predict_layers", kMimo2Blocks - kMimo2Layers},
+                                                               {"attention.key_length", 32},
+                                                               {"attention.value_length", 16},
+                                                               {"attention.sliding_window", 5},
+                                                               {"rope.dimension_count", 16},
+                                                               {"expert_count", 4},
+                                                               {"expert_used_count", 2},
+                                                               {"expert_feed_forward_length", 192}})
+    m.keys.set(std::string("mimo2.") + key, value);
+  m.keys.set_array("mimo2.attention.head_count_kv", std::vector<int32_t>{1, 2, 2, 2, 2});
+  m.keys.set_array("mimo2.attention.sliding_window_pattern", std::vector<int32_t>{0, 1, 1, 1, 1});
+  m.keys.set("mimo2.attention.value_scale", 0.75f);
+  m.keys.set("mimo2.rope.freq_base", 5000.0f);
+  m.keys.set("mimo2.rope.freq_base_swa", 700.0f);
+  add_vector(m, "blk.1.exp_probs_b.bias", 4);
+  for (int il = 0; il < kMimo2Blocks; ++il) {
+    const auto name = [&](const char* part) { return of_layer(il, part); };
+    const int64_t n_kv = il == 0 ? 1 : 2;
+    std::erase_if(m.tensors, [&](const FloatModel::Entry& entry) {
+      return entry.name.starts_with(name("attn_")) && entry.name != name("attn_norm.weight");
+    });
+    if (il < kMimo2Blocks - 1) {
+      add_linear(m, name("attn_q"), 128, 4 * 32);
+      add_linear(m, name("attn_k"), 128, n_kv * 32);
+      add_linear(m, name("attn_v"), 128, n_kv * 16);
+    } else {
+      add_linear(m, name("attn_qkv"), 128, 4 * 32 + n_kv * (32 + 16));
+    }
+    add_linear(m, name("attn_output"), 4 * 16, 128);
+    if (il > 0) add_weight(m, name("attn_sinks.weight"), {4}, 2);
+    if (il < kMimo2Layers) continue;
+    for (const char* norm : {"attn_norm", "ffn_norm", "nextn.enorm", "nextn.hnorm", "layer_output_norm"})
+      add_norm(m, name(norm), 128);
+    add_linear(m, name("nextn.eh_proj"), 256, 128);
+    for (const char* part : {"ffn_gate", "ffn_up"}) add_linear(m, name(part), 128, 192);
+    add_linear(m, name("ffn_down"), 192, 128);
+  }
+  return m;
+}
+
+RoundTrip mimo2_trip() {
+  const std::string layer = "model.layers.{i}.";
+  return {.class_name = "MiMoV2FlashForCausalLM",
+          .model = mimo2_model(),
+          .config = {{"head_dim", 32},
+                     {"v_head_dim", 16},
+                     {"swa_head_dim", 32},
+                     {"swa_v_head_dim", 16},
+                     {"swa_num_attention_heads", 4},
+                     {"num_key_value_heads", 1},
+                     {"swa_num_key_value_heads", 2},
+                     {"hybrid_layer_pattern", {0, 1}},
+                     {"sliding_window", 5},
+                     {"partial_rotary_factor", 0.5},
+                     {"rope_theta", 5000.0},
+                     {"swa_rope_theta", 700.0},
+                     {"rms_norm_eps", nullptr},
+                     {"layernorm_epsilon", 1e-5},
+                     {"attention_value_scale", 0.75},
+                     {"n_routed_experts", 4},
+                     {"num_experts_per_tok", 2},
+                     {"moe_intermediate_size", 192},
+                     {"topk_method", "noaux_tc"},
+                     {"scoring_func", "sigmoid"},
+                     {"norm_topk_prob", true}},
+          .rows = {{layer + "self_attn.qkv_proj.weight", "attn_qkv.weight"},
+                   {layer + "self_attn.attention_sink_bias", "attn_sinks.weight"},
+                   {layer + "eh_proj.weight", "nextn.eh_proj.weight"},
+                   {layer + "enorm.weight", "nextn.enorm.weight"},
+                   {layer + "hnorm.weight", "nextn.hnorm.weight"},
+                   {layer + "final_layernorm.weight", "layer_output_norm.weight"}}};
+}
+
+/// The folder of a trip, whose layers past the model's have names of their own.
+HubFolder mimo2_folder(RoundTrip& trip) {
+  HubFolder folder = hub_folder_of(trip);
+  for (HubTensor& tensor : folder.tensors)
+    for (int il = kMimo2Layers; il < kMimo2Blocks; ++il) {
+      const std::string before = "model.layers." + std::to_string(il) + ".";
+      if (!tensor.name.starts_with(before)) continue;
+      const std::string after = "model.mtp.layers." + std::to_string(il - kMimo2Layers) + ".";
+      tensor.name = with_place(tensor.name, before, after);
+      if (il < kMimo2Blocks - 1) tensor.name = with_place(tensor.name, "post_attention", "pre_mlp");
+    }
+  return folder;
+}
+
+TEST(RoundTripsRecent, Mimo2KeepsLayersThatPredict) {
+  for (const char* const name : {"MiMoV2FlashForCausalLM", "MiMoV2ForCausalLM"}) {
+    RoundTrip trip = mimo2_trip();
+    trip.class_name = name;
+    expect_folder(mimo2_folder(trip), trip);
+  }
+  ASSERT_OK_AND_ASSIGN(const auto files, ModelFiles::open(temporary_path("round_trip.gguf")));
+  const Metadata& keys = files->metadata();
+  EXPECT_EQ(keys.get<uint32_t>("mimo2.block_count").value(), 5u);
+  EXPECT_EQ(keys.get<uint32_t>("mimo2.nextn_predict_layers").value(), 3u);
+  EXPECT_EQ(keys.get_vector<int32_t>("mimo2.attention.head_count_kv").value(), (std::vector<int32_t>{1, 2, 2, 2, 2}));
+  EXPECT_EQ(keys.get_vector<int32_t>("mimo2.attention.sliding_window_pattern").value(),
+            (std::vector<int32_t>{0, 1, 1, 1, 1}));
+}
+
+TEST(RoundTripsRecent, Mimo2WithoutLayersThatPredict) {
+  RoundTrip trip = mimo2_trip();
+  std::erase_if(trip.model.tensors, [](const FloatModel::Entry& entry) {
+    return entry.name.starts_with("blk.") && entry.name[4] - '0' >= kMimo2Layers;
+  });
+  trip.model.keys.set("mimo2.block_count", 2u);
+  trip.model.keys.remove("mimo2.nextn_predict_layers");
+  trip.model.keys.set_array("mimo2.attention.head_count_kv", std::vector<int32_t>{1, 2});
+  trip.model.keys.set_array("mimo2.attention.sliding_window_pattern", std::vector<int32_t>{0, 1});
+  expect_round_trip(trip);
+  ASSERT_OK_AND_ASSIGN(const auto without, ModelFiles::open(temporary_path("round_trip.gguf")));
+  EXPECT_EQ(without->metadata().find("mimo2.nextn_predict_layers"), nullptr);
+
+  // Left out of a checkpoint that has them.
+  RoundTrip whole = mimo2_trip();
+  const HubFolder folder = mimo2_folder(whole);
+  const std::string path = folder.write("with_heads");
+  const Checkpoint checkpoint = Checkpoint::open(path).value();
+  const HubConfig config = HubConfig::read(checkpoint).value();
+  GgufBuilder builder;
+  std::vector<ConvertedTensor> tensors;
+  ModelDraft made{checkpoint, config, "mimo2", builder, tensors, LaterLayers::dropped};
+  ASSERT_OK(draft_model(*find_model_class(config).value(), checkpoint.tensors(), made));
+  EXPECT_EQ(tensors.size(), trip.model.tensors.size());
+  const auto header = ModelFiles::parse_header(builder.header().value(), "draft").value();
+  EXPECT_EQ(header->metadata().get<uint32_t>("mimo2.block_count").value(), 2u);
+  EXPECT_EQ(header->metadata().find("mimo2.nextn_predict_layers"), nullptr);
+}
+
+TEST(RoundTripsRecent, Mimo2RefusesWhatItsArchitectureLacks) {
+  const auto expect_refusal = [&](const nlohmann::json& members, const std::string& part) {
+    RoundTrip trip = mimo2_trip();
+    trip.config.merge_patch(members);
+    EXPECT_ERROR(convert_to_floats(mimo2_folder(trip).write("refused")), part);
+  };
+  expect_refusal({{"swa_head_dim", 16}}, "swa_head_dim is 16, want 32 as head_dim");
+  expect_refusal({{"swa_v_head_dim", 32}}, "swa_v_head_dim is 32, want 16 as v_head_dim");
+  expect_refusal({{"swa_num_attention_heads", 8}}, "swa_num_attention_heads is 8, want 4 as num_attention_heads");
+  expect_refusal({{"topk_method", "greedy"}}, "topk_method is \"greedy\", want \"noaux_tc\"");
+  expect_refusal({{"scoring_func", "softmax"}}, "scoring_func is \"softmax\", want \"sigmoid\"");
+  expect_refusal({{"norm_topk_prob", false}}, "norm_topk_prob is false, want true");
+  expect_refusal({{"routed_scaling_factor", 2.5}}, "routed_scaling_factor is 2.5, want 1.0");
+  expect_refusal({{"hybrid_layer_pattern", {0, 1, 1}}}, "hybrid_layer_pattern: want 2 numbers");
+  expect_refusal({{"hybrid_layer_pattern", nullptr}}, "hybrid_layer_pattern: want 2 numbers");
+}
+
 }  // namespace
 }  // namespace tessera::convert

@@ -386,5 +386,70 @@ TEST(RoundTripsRecent, Mimo2RefusesWhatItsArchitectureLacks) {
   expect_refusal({{"hybrid_layer_pattern", nullptr}}, "hybrid_layer_pattern: want 2 numbers");
 }
 
+constexpr int64_t kPartColumns = 4, kPartBlock = 4, kPartHeads = 8, kPartKeys = 4, kPartValues = 2;
+
+/// Adds q, k and v of a layer in parts, in 8 bits with a scale for each block of 4 x 4. The rows of a part are 1, 1 1/8
+/// up to 1 7/8 in turns, times a scale that is the number of the block. Returns the values in the order of GGUF.
+Floats add_fused_parts(HubFolder& folder, int layer, int64_t n_heads_kv, int64_t n_parts) {
+  constexpr int kOne = 0x38;  // 1 as F8_E4M3
+  const int64_t extents[] = {kPartHeads * kPartKeys / n_parts, n_heads_kv * kPartKeys / n_parts,
+                             n_heads_kv * kPartValues / n_parts};
+  const int64_t n_rows = extents[0] + extents[1] + extents[2], n_blocks = (n_rows + kPartBlock - 1) / kPartBlock;
+  const std::string name = "model.layers." + std::to_string(layer) + ".self_attn.qkv_proj.weight";
+  HubTensor weight{.name = name, .type = "F8_E4M3", .shape = {n_parts * n_rows, kPartColumns}};
+  Floats scales, values;
+  for (int64_t row = 0; row < n_parts * n_rows; ++row)
+    weight.bytes.append(kPartColumns, static_cast<char>(kOne + row % n_rows % 8));
+  for (int64_t i = 0; i < n_parts * n_blocks; ++i) scales.push_back(static_cast<float>(i + 1));
+  int64_t first = 0;
+  for (const int64_t n : extents) {
+    for (int64_t part = 0; part < n_parts; ++part)
+      for (int64_t row = first; row < first + n; ++row)
+        values.insert(
+            values.end(), kPartColumns,
+            (1.0f + static_cast<float>(row % 8) / 8) * scales[static_cast<size_t>(part * n_blocks + row / kPartBlock)]);
+    first += n;
+  }
+  folder.tensors.push_back(std::move(weight));
+  folder.tensors.push_back({name + "_scale_inv", "F32", {n_parts * n_blocks, 1}, hub_bytes(scales, "F32")});
+  return values;
+}
+
+HubFolder fused_parts_folder() {
+  return {.config = R"({"architectures": ["MiMoV2ForCausalLM"], "num_hidden_layers": 2, "num_attention_heads": 8,
+      "num_key_value_heads": 4, "swa_num_key_value_heads": 8, "head_dim": 4, "v_head_dim": 2, "sliding_window": 5,
+      "hybrid_layer_pattern": [0, 1],
+      "quantization_config": {"quant_method": "fp8", "weight_block_size": [4, 4]}})"};
+}
+
+TEST(RoundTripsRecent, PartsOfFusedHeadsOfMimo2AreJoined) {
+  HubFolder folder = fused_parts_folder();
+  const Floats full = add_fused_parts(folder, 0, 4, 4);
+  const Floats windowed = add_fused_parts(folder, 1, 8, 4);  // its parts of 20 rows are whole blocks
+  const Drafted made = draft_folder(folder.write("parts"));
+  EXPECT_EQ(made.error, "");
+  EXPECT_EQ(made.of("blk.0.attn_qkv.weight"), full);
+  EXPECT_EQ(made.of("blk.1.attn_qkv.weight"), windowed);
+  for (const ConvertedTensor& tensor : made.tensors) EXPECT_EQ(tensor.shape.size(), 2u) << tensor.name;
+  folder = fused_parts_folder();
+  const Floats eight = add_fused_parts(folder, 1, 8, 8);
+  EXPECT_EQ(draft_folder(folder.write("parts")).of("blk.1.attn_qkv.weight"), eight);
+  folder = fused_parts_folder();
+  const Floats whole = add_fused_parts(folder, 0, 4, 1);
+  EXPECT_EQ(draft_folder(folder.write("parts")).of("blk.0.attn_qkv.weight"), whole);
+}
+
+TEST(RoundTripsRecent, PartsOfFusedHeadsOfMimo2MustHaveWholeHeads) {
+  HubFolder folder = fused_parts_folder();
+  add_fused_parts(folder, 0, 4, 4);
+  folder.config.replace(folder.config.find("\"v_head_dim\": 2"), 15, "\"v_head_dim\": 3");
+  expect_in(draft_folder(folder.write("parts")).error, "56 rows are no 4 parts with heads of q, k and v");
+  folder = fused_parts_folder();
+  add_fused_parts(folder, 0, 4, 4);
+  folder.tensors.back().shape[0] = 13;
+  folder.tensors.back().bytes.resize(13 * sizeof(float));
+  expect_in(draft_folder(folder.write("parts")).error, "shape [13, 1] does not fit weights of shape [56, 4]");
+}
+
 }  // namespace
 }  // namespace tessera::convert

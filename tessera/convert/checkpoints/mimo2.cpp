@@ -1,4 +1,5 @@
 // MiMo 2: other KV heads in layers with a window, sinks, and layers that predict further tokens under model.mtp.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -6,7 +7,7 @@
 
 #include "tessera/base/index.h"
 #include "tessera/convert/checkpoints/model_class.h"
-#include "tessera/text/utf8.h"
+#include "tessera/convert/source/views.h"
 
 namespace tessera::convert {
 
@@ -52,7 +53,9 @@ constexpr KeyRow kMimo2Keys[] = {
 // What the architecture fixes.
 Result<> check_mimo2(const HubConfig& config) {
   constexpr std::pair<std::string_view, std::string_view> kEqual[] = {
-      {"swa_num_attention_heads", "num_attention_heads"}, {"swa_head_dim", "head_dim"}, {"swa_v_head_dim", "v_head_dim"}};
+      {"swa_num_attention_heads", "num_attention_heads"},
+      {"swa_head_dim", "head_dim"},
+      {"swa_v_head_dim", "v_head_dim"}};
   for (const auto& [with_window, without] : kEqual) {
     TESSERA_ASSIGN(const auto a, config.integer({with_window}, 1, INT32_MAX));
     TESSERA_ASSIGN(const auto b, config.integer({without}, 1, INT32_MAX));
@@ -101,11 +104,51 @@ Result<> finish_mimo2(ModelDraft& draft) {
   return {};
 }
 
+// The parts of several machines have some heads of q, k and v each. In GGUF all of q comes first, then all of k and v.
+Result<> join_mimo2_parts(const HubConfig& config, int64_t n_parts, ConvertedTensor& tensor) {
+  TESSERA_ASSIGN(const int64_t n_heads, heads_of(config));
+  TESSERA_ASSIGN(const int64_t k_size, head_size_of(config));
+  TESSERA_ASSIGN(const int64_t v_size, config.require_integer({"v_head_dim"}, 1, INT32_MAX));
+  const ConvertedTensor::Part fused = tensor.parts[0];
+  const int64_t n_columns = tensor.shape.back(), n_rows = fused.view.n_elements() / std::max<int64_t>(n_columns, 1),
+                n_kv = (n_rows - n_heads * k_size) / (k_size + v_size);
+  if (n_kv < 1 || n_rows != n_heads * k_size + n_kv * (k_size + v_size) || n_heads % n_parts != 0 ||
+      n_kv % n_parts != 0)
+    return fail(ErrorCode::mismatch, "{}: {} rows are no {} parts with heads of q, k and v", fused.view.name, n_rows,
+                n_parts);
+  TESSERA_ASSIGN(const StoredTensor parts, reshaped(fused.view, {n_parts, n_rows / n_parts, n_columns}));
+  tensor.shape = {n_rows, n_columns};
+  tensor.parts.clear();
+  int64_t first = 0;
+  for (const int64_t n : {n_heads * k_size / n_parts, n_kv * k_size / n_parts, n_kv * v_size / n_parts}) {
+    TESSERA_ASSIGN(StoredTensor view, part_of(parts, 1, first, n));
+    tensor.parts.push_back({.file = fused.file, .view = std::move(view)});
+    first += n;
+  }
+  return {};
+}
+
+// Matrices whose scales show the parts have an extent for them. Where the rows of a part fill whole blocks of scales,
+// the scales show nothing, and the parts are as many as those of other layers.
+Result<> join_mimo2_qkv(const HubConfig& config, std::vector<ConvertedTensor>& tensors) {
+  constexpr std::string_view kFused = ".attn_qkv.weight";
+  int64_t n_shown = 1;
+  for (const ConvertedTensor& tensor : tensors)
+    if (tensor.name.ends_with(kFused) && tensor.shape.size() == 3) n_shown = tensor.shape[0];
+  for (ConvertedTensor& tensor : tensors) {
+    if (!tensor.name.ends_with(kFused)) continue;
+    const int64_t n_parts = tensor.shape.size() == 3 ? tensor.shape[0] : n_shown;
+    if (n_parts > 1) TESSERA_TRY(join_mimo2_parts(config, n_parts, tensor));
+  }
+  return {};
+}
+
 constexpr ModelClass kMimo2Classes[] = {
     {.names = "MiMoV2FlashForCausalLM MiMoV2ForCausalLM",
      .architecture = "mimo2",
      .rules = kMimo2Rules,
      .keys = kMimo2Keys,
+     .rename = join_mimo2_qkv,
      .finish = finish_mimo2},
 };
 

@@ -102,6 +102,23 @@ Result<ScaleBlocks> find_blocks(const PackedPart& weight, const PackedPart& scal
               extents_text(scale.shape), extents_text(weight.shape));
 }
 
+// A fused matrix of q, k and v may hold the parts of several machines one after another, each with scales of its own.
+// It becomes a matrix per part. Nothing if the scales do not say so.
+std::optional<PackedGroup> in_parts(const PackedGroup& group, const PackingConfig& config) {
+  constexpr std::string_view kFused = ".qkv_proj.weight";
+  constexpr int64_t kPartCounts[] = {4, 8};
+  const std::vector<int64_t>&shape = group.weight->shape, &scales = group.scale->shape;
+  if (!group.weight->name.ends_with(kFused) || shape.size() != 2 || scales.size() != 2) return std::nullopt;
+  for (const int64_t n : kPartCounts) {
+    if (shape[0] % n != 0 || scales[0] % n != 0) continue;
+    PackedGroup parts = group;
+    parts.weight->shape = {n, shape[0] / n, shape[1]};
+    parts.scale->shape = {n, scales[0] / n, scales[1]};
+    if (find_blocks(*parts.weight, *parts.scale, config)) return parts;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 PackedTensors make_scaled(const PackedGroup& group, const PackingConfig& config) {
@@ -110,7 +127,10 @@ PackedTensors make_scaled(const PackedGroup& group, const PackingConfig& config)
     return fail(ErrorCode::mismatch, "tensor {}: elements of type {}, want F8_E4M3, F8_E5M2 or I8",
                 text::quote_text(weight.name), element_name(weight.type));
   if (scale.type != ElementType::f8_e8m0) TESSERA_TRY(scale.require_float());
-  TESSERA_ASSIGN(const ScaleBlocks blocks, find_blocks(weight, scale, config));
+  const Result<ScaleBlocks> found = find_blocks(weight, scale, config);
+  if (!found)
+    if (const auto parts = in_parts(group, config)) return make_scaled(*parts, config);
+  TESSERA_ASSIGN(const ScaleBlocks blocks, found);
   if (group.zeros) TESSERA_TRY(group.zeros->require_type(ElementType::i8));
   if (group.zeros) TESSERA_TRY(group.zeros->require_shape(scale.shape));
   StoredTensor tensor{.name = group.name, .type = ElementType::f32, .shape = weight.shape};

@@ -1,4 +1,5 @@
 // Classes with rules for heads, windows or latent attention that come from the config (tests/convert/round_trip.h).
+#include "tessera/models/model.h"
 #include "tests/convert/model_drafts.h"
 #include "tests/convert/round_trip.h"
 
@@ -333,6 +334,8 @@ TEST(RoundTripsRecent, Mimo2KeepsLayersThatPredict) {
   }
   ASSERT_OK_AND_ASSIGN(const auto files, ModelFiles::open(temporary_path("round_trip.gguf")));
   const Metadata& keys = files->metadata();
+  ASSERT_OK_AND_ASSIGN(const auto model, create_model(*files, {}));
+  EXPECT_OK(model->add_head());
   EXPECT_EQ(keys.get<uint32_t>("mimo2.block_count").value(), 5u);
   EXPECT_EQ(keys.get<uint32_t>("mimo2.nextn_predict_layers").value(), 3u);
   EXPECT_EQ(keys.get_vector<int32_t>("mimo2.attention.head_count_kv").value(), (std::vector<int32_t>{1, 2, 2, 2, 2}));

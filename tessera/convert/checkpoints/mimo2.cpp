@@ -50,7 +50,7 @@ constexpr KeyRow kMimo2Keys[] = {
     {"expert_feed_forward_length", "moe_intermediate_size"},
 };
 
-// What the architecture fixes.
+// Values that the architecture fixes.
 Result<> check_mimo2(const HubConfig& config) {
   constexpr std::pair<std::string_view, std::string_view> kEqual[] = {
       {"swa_num_attention_heads", "num_attention_heads"},

@@ -367,7 +367,8 @@ TEST(RoundTripsRecent, Mimo2WithoutLayersThatPredict) {
   ModelDraft made{checkpoint, config, "mimo2", builder, tensors, LaterLayers::dropped};
   ASSERT_OK(draft_model(*find_model_class(config).value(), checkpoint.tensors(), made));
   EXPECT_EQ(tensors.size(), trip.model.tensors.size());
-  const auto header = ModelFiles::parse_header(builder.header().value(), "draft").value();
+  const std::vector<std::byte> bytes = builder.header().value();  // which the header refers to
+  const auto header = ModelFiles::parse_header(bytes, "draft").value();
   EXPECT_EQ(header->metadata().get<uint32_t>("mimo2.block_count").value(), 2u);
   EXPECT_EQ(header->metadata().find("mimo2.nextn_predict_layers"), nullptr);
 }

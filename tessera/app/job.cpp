@@ -22,7 +22,7 @@ namespace tessera {
 namespace {
 
 constexpr std::chrono::milliseconds kLeaveTimeout{5000}, kStopGrace{500};
-// The set whose results differ from those of all others (docs/kernels.md).
+// The instruction set whose results differ from those of all others (docs/kernels.md).
 constexpr std::string_view kScalar = "scalar";
 
 Job* g_current = nullptr;  // a process is in one job

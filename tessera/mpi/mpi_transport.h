@@ -13,8 +13,8 @@ inline constexpr const char* kLibraryName = "libtessera-mpi.so";
 
 class MpiTransport : public Transport {
  public:
-  /// Opens the library and joins the job. A process can do this once. Errors: io (no such library), format (it is not
-  /// usable), mismatch (another version), io (MPI fails to start).
+  /// Opens the library and joins the job. A process can do this once. Errors: io (the library cannot be opened, or
+  /// MPI does not start), format (it is no such library), mismatch (another version).
   static Result<std::unique_ptr<MpiTransport>> join(const std::string& library);
 
   /// Name and version of the MPI library.

@@ -1,6 +1,7 @@
 #include "tessera/mpi/recorder.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace tessera::mpi {
@@ -25,8 +26,8 @@ Result<std::optional<size_t>> Recorder::poll(Ticket ticket) {
   auto& [message, memory] = pending.mapped();
   message.end = Clock::now();
   message.n_bytes = **done;
-  message.bytes = *memory;
-  message.bytes.resize(std::min({message.n_bytes, memory->size(), kept_bytes_}));
+  const auto kept = std::span(*memory).first(std::min({message.n_bytes, memory->size(), kept_bytes_}));
+  message.bytes.assign(kept.begin(), kept.end());
   const std::lock_guard lock(mutex_);
   messages_.push_back(std::move(message));
   return done;

@@ -2,7 +2,7 @@
 // opens it only under mpirun. The interface is plain C without allocations that cross it: the library may be built by
 // another compiler. Sizes are in bytes.
 //
-// Calls never overlap. init() and finish() are on the same thread; the other functions may be on another one.
+// Calls never overlap, but any of them may be on another thread.
 #pragma once
 
 #include <stddef.h>

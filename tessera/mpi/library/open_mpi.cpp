@@ -20,7 +20,7 @@ namespace {
 MPI_Comm g_ranks = MPI_COMM_NULL;  // all ranks, apart from messages of others with MPI_COMM_WORLD
 
 int init(int* rank, int* n_ranks) {
-  // One thread at a time: the program's first thread begins and ends, another one sends and receives.
+  // Threads take turns: one begins, one sends and receives, and one ends.
   int has = MPI_THREAD_SINGLE;
   if (const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &has); code != MPI_SUCCESS) return code;
   if (has < MPI_THREAD_SERIALIZED) return MPI_ERR_OTHER;
